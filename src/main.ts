@@ -9,7 +9,7 @@ import { asksForHelp, commandOf, helpWords, isRemote } from './cli/command.ts';
 import { localCommands } from './cli/commands.ts';
 import type { RunningServer } from './cli/serve.ts';
 import { onOutputLost } from './cli/standard_streams.ts';
-import type { Engine } from './engines/engine.ts';
+import type { Engine } from './engines/port/engine.ts';
 import type { OpenFileSource } from './model/import_source.ts';
 import { release } from './model/release.ts';
 import { OperatorError } from './operator/operator_error.ts';

@@ -1,7 +1,7 @@
 // A server whose calls to the store and to the engine are timed, to show how the time of a request is divided. Reports on request.
 // The server itself is unchanged: node:sqlite's methods and the engine's `apply` are wrapped from outside.
 import { StatementSync } from 'node:sqlite';
-import type { Engine, EngineWarehouse } from '../../src/engines/engine.ts';
+import type { Engine, EngineWarehouse } from '../../src/engines/port/engine.ts';
 import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
 

@@ -9,7 +9,7 @@ import { Catalog } from '../catalog/catalog.ts';
 import { CatalogReader, objectSource } from '../catalog/catalog_reader.ts';
 import { RecordCache } from '../catalog/record_cache.ts';
 import type { ReplicaFinding, ReplicaNotices } from '../engines/cluster/replica_notices.ts';
-import type { Engine } from '../engines/engine.ts';
+import type { Engine } from '../engines/port/engine.ts';
 import type { WarehouseReports } from '../engines/warehouses/other_servers.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { networkOf } from '../http/connection/client_address.ts';

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { AuditJournal, journalFileName } from '../access/audit/audit_journal.ts';
 import { rootToken } from '../access/authentication/root_token.ts';
 import { openSecrets } from '../access/secrets/secrets.ts';
-import type { Engine } from '../engines/engine.ts';
+import type { Engine } from '../engines/port/engine.ts';
 import { blobDirectories, openBlobPlaces, openBucket } from '../files/blobs/open_blob_places.ts';
 import type { RequestAuthorizer } from '../http/request_pipeline.ts';
 import { logReader } from '../observe/log.ts';

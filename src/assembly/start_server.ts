@@ -2,7 +2,7 @@
 // files, loads, backups → http. main.ts provides the engines.
 import { measureOpenIntents } from '../catalog/open_intents.ts';
 import type { RunningServer } from '../cli/serve.ts';
-import type { Engine } from '../engines/engine.ts';
+import type { Engine } from '../engines/port/engine.ts';
 import { measureLoad } from '../engines/warehouses/warehouse_condition.ts';
 import { assembleHttp } from '../http/assemble_http.ts';
 import { loopbackOf, openTransport, requireInternalUrl, urlOf } from '../http/connection/transport.ts';

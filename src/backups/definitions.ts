@@ -3,8 +3,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { CatalogRef, EngineWarehouse } from '../engines/engine.ts';
-import type { Snapshot } from '../engines/snapshot.ts';
+import type { EngineWarehouse } from '../engines/port/engine.ts';
+import type { CatalogRef } from '../engines/port/refs.ts';
+import type { Snapshot } from '../engines/port/snapshot.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec, ViewSpec } from '../model/records.ts';
 import { Failure, objectNotFound } from '../standard/failure.ts';
 import { RetryableError } from '../tasks/task.ts';

@@ -3,7 +3,8 @@
 import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { NewChild } from '../catalog/object.ts';
-import type { CatalogRef, EngineWarehouse, TableName } from '../engines/engine.ts';
+import type { EngineWarehouse } from '../engines/port/engine.ts';
+import type { CatalogRef, TableName } from '../engines/port/refs.ts';
 import { newId } from '../model/ids.ts';
 import { foldName } from '../model/names.ts';
 import type { Principal } from '../model/principal.ts';

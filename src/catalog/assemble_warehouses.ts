@@ -1,7 +1,7 @@
 // Creates the warehouses: the catalog describes them, the engines run them.
 import type { Secrets } from '../access/secrets/secrets.ts';
 import { warehousePassword } from '../access/secrets/warehouse_password.ts';
-import type { Engine } from '../engines/engine.ts';
+import type { Engine } from '../engines/port/engine.ts';
 import { Warehouses, type WarehousesOptions } from '../engines/warehouses/warehouses.ts';
 import type { Store } from '../store/store.ts';
 import type { CatalogReader } from './catalog_reader.ts';

@@ -2,7 +2,7 @@
 // and checks no permission: callers have been authorized before.
 import assert from 'node:assert/strict';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
-import type { WorkOptions } from '../engines/engine.ts';
+import type { WorkOptions } from '../engines/port/work.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';

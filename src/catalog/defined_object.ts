@@ -1,5 +1,5 @@
 // What a table or view of an engine is by the store, for an engine on servers that can lose what they have.
-import type { DefinedObject, TableName } from '../engines/refs.ts';
+import type { DefinedObject, TableName } from '../engines/port/refs.ts';
 import type { CatalogSpec, TableSpec } from '../model/records.ts';
 import type { Store } from '../store/store.ts';
 import type { CatalogReader } from './catalog_reader.ts';

@@ -1,5 +1,5 @@
 // Stores the recorded positions of catalog files in the metadata store.
-import type { PositionRecords, RecordedPosition } from '../engines/catalog_storage.ts';
+import type { PositionRecords, RecordedPosition } from '../engines/port/catalog_storage.ts';
 import type { Store } from '../store/store.ts';
 
 export function filePositions(store: Store): PositionRecords {

@@ -3,8 +3,8 @@
 import type { Transaction } from 'kysely';
 import type { VisibleChildren } from '../access/authorization/authorizer.ts';
 import type { TaskType } from '../api/tasks/task_types.ts';
-import type { Change, DroppedTable } from '../engines/engine.ts';
-import type { ViewSource } from '../engines/views.ts';
+import type { Change, DroppedTable } from '../engines/port/changes.ts';
+import type { ViewSource } from '../engines/port/views.ts';
 import type { Actor } from '../model/principal.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 import type { TaskRequest } from '../tasks/task.ts';

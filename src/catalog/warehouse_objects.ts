@@ -1,7 +1,7 @@
 // Describes warehouses, and the catalogs in them, for the component that starts their processes.
 
 import type { Transaction } from 'kysely';
-import type { CatalogRef, HiddenCatalog } from '../engines/refs.ts';
+import type { CatalogRef, HiddenCatalog } from '../engines/port/refs.ts';
 import type { WarehouseDescription } from '../engines/warehouse_description.ts';
 import type { BackendSpec, CatalogSpec, ServerIdentity, WarehouseSpec } from '../model/records.ts';
 import type { Schema } from '../store/schema.ts';

@@ -15,8 +15,8 @@ import {
   faultText,
   type PositionRecords,
   type RecordedPosition,
-} from './catalog_storage.ts';
-import type { CatalogRef } from './refs.ts';
+} from './port/catalog_storage.ts';
+import type { CatalogRef } from './port/refs.ts';
 
 /**
  * Maximum age of the recorded position of a catalog that is being written. The first write to a new log is recorded before it is

@@ -1,6 +1,6 @@
 // Warehouses made from another one: with some methods replaced, all others passed on. Nothing here names a method, so that a new method of
 // the port needs no change.
-import type { EngineWarehouse } from './engine.ts';
+import type { EngineWarehouse } from './port/engine.ts';
 
 type Method = (...parameters: readonly unknown[]) => unknown;
 

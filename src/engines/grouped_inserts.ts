@@ -4,7 +4,9 @@
 import { Failure, outcomeOf } from '../standard/failure.ts';
 import { BatchQueue } from '../store/batch_queue.ts';
 import { engineWith } from './derived_engine.ts';
-import type { EngineWarehouse, RowsBatch, StoredRows, TableRef } from './engine.ts';
+import type { EngineWarehouse } from './port/engine.ts';
+import type { TableRef } from './port/refs.ts';
+import type { RowsBatch, StoredRows } from './port/rows.ts';
 
 type InsertOptions = Parameters<EngineWarehouse['insertRows']>[2];
 

@@ -1,7 +1,7 @@
 // The only place that refuses a request because the engine lacks a capability.
 import { type EngineCapability, engineCapabilities } from '../model/engine_capabilities.ts';
 import { Failure } from '../standard/failure.ts';
-import type { Engine } from './engine.ts';
+import type { Engine } from './port/engine.ts';
 
 /** Throws NOT_SUPPORTED_BY_ENGINE. */
 export function requireCapability(

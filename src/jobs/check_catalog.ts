@@ -2,8 +2,9 @@
 // reported in the result, not as an error. A catalog that was refused as damaged and is sound now is served again.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import { type CatalogFault, faultText } from '../engines/catalog_storage.ts';
-import type { CatalogRef, EngineWarehouse, TableRef } from '../engines/engine.ts';
+import { type CatalogFault, faultText } from '../engines/port/catalog_storage.ts';
+import type { EngineWarehouse } from '../engines/port/engine.ts';
+import type { CatalogRef, TableRef } from '../engines/port/refs.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { CatalogSpec } from '../model/records.ts';

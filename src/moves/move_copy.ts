@@ -2,7 +2,7 @@
 // while writes are refused. One attempt of the task of a move; a later one continues with what is equal.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogMove } from '../catalog/moves/move_catalog.ts';
-import type { CatalogRef, TableRef } from '../engines/engine.ts';
+import type { CatalogRef, TableRef } from '../engines/port/refs.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition, TableSpec } from '../model/records.ts';
 import { type ChecksumDifference, checksumDifference, type TableChecksum } from '../model/table_checksum.ts';

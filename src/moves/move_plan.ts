@@ -3,7 +3,7 @@ import type { MoveConsent, MoveProblemKind } from '../api/namespaces/move_result
 import type { TaskResultOf } from '../api/tasks/task_types.ts';
 import type { SourceDefinitions } from '../backups/definitions.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Engine, EngineWarehouse } from '../engines/engine.ts';
+import type { Engine, EngineWarehouse } from '../engines/port/engine.ts';
 import type { TableSpec } from '../model/records.ts';
 import { Failure, type Violation } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';

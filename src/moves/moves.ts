@@ -10,8 +10,8 @@ import { readDefinitions, type SourceDefinitions } from '../backups/definitions.
 import type { MetadataCategory } from '../backups/metadata_objects.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { type CatalogMove, leftName } from '../catalog/moves/move_catalog.ts';
-import type { Engine, EngineWarehouse } from '../engines/engine.ts';
-import type { CatalogRef } from '../engines/refs.ts';
+import type { Engine, EngineWarehouse } from '../engines/port/engine.ts';
+import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import type { BackendSpec, TableDefinition, TableSpec } from '../model/records.ts';

@@ -1,7 +1,7 @@
 // Measures how fast rows are copied, and which views the target accepts, with a trial copy of the catalog: all definitions, and a part of
 // the largest table. The trial copy is removed again.
-import type { EngineWarehouse } from '../engines/engine.ts';
-import type { CatalogRef } from '../engines/refs.ts';
+import type { EngineWarehouse } from '../engines/port/engine.ts';
+import type { CatalogRef } from '../engines/port/refs.ts';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition, TableSpec } from '../model/records.ts';

@@ -1,5 +1,5 @@
 // Carries over the steps that an engine has recorded, so that a request that is repeated after the move finds that its work was done.
-import type { CatalogRef } from '../engines/engine.ts';
+import type { CatalogRef } from '../engines/port/refs.ts';
 import type { MoveSides } from './table_copier.ts';
 
 const stepsPerPage = 10_000;

@@ -3,8 +3,10 @@
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { footerBytes, rowsOfFooter, tailBytes } from '../backups/parquet_footer.ts';
-import type { Engine, EngineWarehouse, StatementResult, TableRef } from '../engines/engine.ts';
-import type { PartToRestore, Snapshot } from '../engines/snapshot.ts';
+import type { Engine, EngineWarehouse } from '../engines/port/engine.ts';
+import type { TableRef } from '../engines/port/refs.ts';
+import type { PartToRestore, Snapshot } from '../engines/port/snapshot.ts';
+import type { StatementResult } from '../engines/port/statements.ts';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition } from '../model/records.ts';

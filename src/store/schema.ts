@@ -72,7 +72,7 @@ export interface DroppedObjectsTable {
   dropped_by: string;
   /** When its data is deleted. */
   purge_at: number;
-  /** The engine's change that does that (engines/engine.ts), as JSON. */
+  /** The engine's change that does that (engines/port/changes.ts), as JSON. */
   purge: string;
 }
 
@@ -251,7 +251,7 @@ export interface TableStatisticsTable {
   as_of: number;
 }
 
-/** The last recorded position of the file of a catalog. See engines/catalog_storage.ts. */
+/** The last recorded position of the file of a catalog. See engines/port/catalog_storage.ts. */
 export interface CatalogFilesTable {
   catalog_id: string;
   identity: string;

@@ -2,7 +2,7 @@
 // recorded. `fault` is called before and after each step; the engine throws what it throws.
 
 import type { CatalogEngine } from '../../src/catalog/changes/change_context.ts';
-import type { Change, ChangeCost } from '../../src/engines/engine.ts';
+import type { Change, ChangeCost } from '../../src/engines/port/changes.ts';
 
 type Databases = Map<string, Map<string, unknown>>;
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import type { CatalogEngine } from '../../src/catalog/changes/change_context.ts';
 import { parsedDatabase, parsedTable } from '../../src/engines/clickhouse/names.ts';
-import type { Change, EngineWarehouse } from '../../src/engines/engine.ts';
+import type { Change } from '../../src/engines/port/changes.ts';
+import type { EngineWarehouse } from '../../src/engines/port/engine.ts';
 import type { RingNode } from '../engines/clickhouse/ring/ring.ts';
 import { definition } from './catalog_and_engine.ts';
 import { EngineInMemory } from './engine_in_memory.ts';

@@ -2,7 +2,7 @@
 // has lost the lease of a change neither commits nor reverts it, and says that its outcome is unknown.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Change } from '../../src/engines/engine.ts';
+import type { Change } from '../../src/engines/port/changes.ts';
 import { Failure, outcomeOf } from '../../src/standard/failure.ts';
 import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';

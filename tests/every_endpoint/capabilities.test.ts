@@ -2,7 +2,7 @@
 // it, and dropped objects that could not be restored are deleted at once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Engine } from '../../src/engines/engine.ts';
+import type { Engine } from '../../src/engines/port/engine.ts';
 import { type EngineCapability, engineCapabilities } from '../../src/model/engine_capabilities.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { start, type TestServer, uri } from '../server.ts';

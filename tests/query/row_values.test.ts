@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { RowsBatch } from '../../src/engines/engine.ts';
+import type { RowsBatch } from '../../src/engines/port/rows.ts';
 import type { ColumnDefinition } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { formatDecimal, parseDecimal } from '../../src/model/values/decimal_text.ts';

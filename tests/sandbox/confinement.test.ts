@@ -26,7 +26,9 @@ import {
 } from '../../src/engines/duckdb/sandbox/sandbox.ts';
 import { type SandboxMeasure, sandboxMeasures } from '../../src/engines/duckdb/sandbox/sandbox_exec.ts';
 import { systemCalls } from '../../src/engines/duckdb/sandbox/system_calls.ts';
-import type { ConfinementMeasure, EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
+import type { ConfinementMeasure } from '../../src/engines/port/backends.ts';
+import type { EngineWarehouse } from '../../src/engines/port/engine.ts';
+import type { EngineEvent } from '../../src/observe/observations.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { spec } from '../conformance/engine/engine_world.ts';
 import { analysisTimeoutMs, eventually } from '../deadline.ts';

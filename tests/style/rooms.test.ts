@@ -206,7 +206,7 @@ describe('engines', () => {
           const words = source.words.filter(({ text }) => text.toLowerCase().includes(name));
           return words.map(({ text, line }) => `${locationOf(source, line)} has ${text.slice(0, 60)}`);
         });
-      assertNone(places, 'say what is wanted in the port (engines/engine.ts) and let the adapter do it:');
+      assertNone(places, 'say what is wanted in the port (engines/port/) and let the adapter do it:');
     });
 
   for (const name of engineNames)

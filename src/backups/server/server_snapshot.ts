@@ -9,7 +9,7 @@ import {
   CheckpointRunning,
   DamagedFile,
   type FilePosition,
-} from '../../engines/catalog_storage.ts';
+} from '../../engines/port/catalog_storage.ts';
 import type { PinnedFiles } from '../../engines/warehouses/open_warehouses.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { PinnedFile } from '../../store/sqlite/sqlite_dialect.ts';

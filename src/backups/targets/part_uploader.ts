@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Snapshot, SnapshotTable, TablePart } from '../../engines/snapshot.ts';
+import type { Snapshot, SnapshotTable, TablePart } from '../../engines/port/snapshot.ts';
 import type { Amount } from '../../tasks/task.ts';
 import {
   type BackedUpPart,

@@ -2,7 +2,7 @@
 // interrupted ones.
 import type { Transaction } from 'kysely';
 import type { Trail } from '../../access/audit/audit_log.ts';
-import type { EngineWarehouse } from '../../engines/engine.ts';
+import type { EngineWarehouse } from '../../engines/port/engine.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ChangeFeed } from '../../store/changes/change_feed.ts';

@@ -1,5 +1,5 @@
 // The path that a change uses, and whether it is still the current one: the names and states of the object and its ancestors.
-import type { Change } from '../../engines/engine.ts';
+import type { Change } from '../../engines/port/changes.ts';
 import { ObjectChanged } from '../../standard/expected_version.ts';
 import type { CatalogObject } from '../object.ts';
 import { isVisible } from '../object_rows.ts';

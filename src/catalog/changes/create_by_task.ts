@@ -1,7 +1,7 @@
 // Creates and fills an object in a task before it becomes visible: its row stays `creating` until it is complete. The caller supplies
 // the definition, if only the task can determine it, and the content. An interrupted creation is recovered like any other once its task
 // has ended. See intent_recovery.ts.
-import type { Change } from '../../engines/engine.ts';
+import type { Change } from '../../engines/port/changes.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
 import { HandedBack, RetryableError } from '../../tasks/task.ts';

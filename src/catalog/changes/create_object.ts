@@ -1,6 +1,6 @@
 // Creates an object. With an engine: inserts an invisible row and an intent, applies the engine's step, then makes the row visible.
 import assert from 'node:assert/strict';
-import type { Change } from '../../engines/engine.ts';
+import type { Change } from '../../engines/port/changes.ts';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';

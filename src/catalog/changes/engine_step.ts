@@ -1,7 +1,8 @@
 // One call of the engine on behalf of an intent, and the meaning of its result. A refused step changed nothing. After any other failure
 // the outcome is unknown, and only a retry can determine it.
-import type { Change, StepOptions, WorkOptions } from '../../engines/engine.ts';
-import type { Applied, BrokenViews } from '../../engines/views.ts';
+import type { Change } from '../../engines/port/changes.ts';
+import type { Applied, BrokenViews } from '../../engines/port/views.ts';
+import type { StepOptions, WorkOptions } from '../../engines/port/work.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
 import { Failure, outcomeOf } from '../../standard/failure.ts';

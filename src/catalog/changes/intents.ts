@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import type { Selectable } from 'kysely';
-import type { Change } from '../../engines/engine.ts';
-import type { Applied } from '../../engines/views.ts';
+import type { Change } from '../../engines/port/changes.ts';
+import type { Applied } from '../../engines/port/views.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { ViewSpec } from '../../model/records.ts';

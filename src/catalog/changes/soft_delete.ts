@@ -1,8 +1,8 @@
 // Soft delete: how a drop, an undrop and a purge end. While a dropped object is retained, its row and those of its contents are in state
 // `dropped`, its name is free, and its grants remain, because they refer to its id.
 import { sql } from 'kysely';
-import type { Change, DroppedTable } from '../../engines/engine.ts';
-import type { Applied } from '../../engines/views.ts';
+import type { Change, DroppedTable } from '../../engines/port/changes.ts';
+import type { Applied } from '../../engines/port/views.ts';
 import { foldName } from '../../model/names.ts';
 import type { Code } from '../../standard/codes.ts';
 import { visible } from '../../store/index_conditions.ts';

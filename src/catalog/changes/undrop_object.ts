@@ -1,6 +1,6 @@
 // Finds, restores and purges dropped objects.
 import { type SelectQueryBuilder, sql } from 'kysely';
-import type { Change } from '../../engines/engine.ts';
+import type { Change } from '../../engines/port/changes.ts';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import { systemActor } from '../../model/principal.ts';

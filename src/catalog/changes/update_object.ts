@@ -1,7 +1,8 @@
 // Updates the spec, the owner or the name of an object. Without an engine this is one transaction. With one it is an intent, the engine's
 // step and the commit; if data has to be rewritten, it is an intent and a task that does the rest.
 import { isDeepStrictEqual } from 'node:util';
-import type { Change, ChangeCost, WorkOptions } from '../../engines/engine.ts';
+import type { Change, ChangeCost } from '../../engines/port/changes.ts';
+import type { WorkOptions } from '../../engines/port/work.ts';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';

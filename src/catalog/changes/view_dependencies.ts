@@ -1,7 +1,7 @@
 // Dependencies of views. An object that a view depends on cannot be dropped or renamed, and neither can the containers of a view be
 // renamed. Dependencies are stored by id. Those of a dropped view remain as they were and have no effect.
 
-import type { ViewSource } from '../../engines/views.ts';
+import type { ViewSource } from '../../engines/port/views.ts';
 import { ObjectChanged } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ViewSourcesTable } from '../../store/schema.ts';

@@ -1,7 +1,7 @@
 // The effects of a change on dependent views, recorded in the transaction that ends the change: changed columns, and views that were or
 // could not be restored together with their database or catalog.
-import type { Change } from '../../engines/engine.ts';
-import type { Applied, DependentView } from '../../engines/views.ts';
+import type { Change } from '../../engines/port/changes.ts';
+import type { Applied, DependentView } from '../../engines/port/views.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 import { changeCatalog } from './change_path.ts';
 import { changeOf, type IntentRow, updateViewColumns } from './intents.ts';

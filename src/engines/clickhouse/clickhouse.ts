@@ -1,7 +1,7 @@
 // The engine: warehouses on clusters of ClickHouse servers, which callers register as backends.
 import type { TypeKind } from '../../model/types.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
-import type { Engine } from '../engine.ts';
+import type { Engine } from '../port/engine.ts';
 import { probeServer } from './cluster/probe.ts';
 import { nameTooLong } from './names.ts';
 import { openWarehouse } from './warehouse.ts';

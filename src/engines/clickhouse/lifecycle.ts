@@ -1,5 +1,6 @@
 // Start, stop and limits of a warehouse, and what is known about its servers.
-import type { BackendStatus, EngineWarehouse } from '../engine.ts';
+import type { BackendStatus } from '../port/backends.ts';
+import type { EngineWarehouse } from '../port/engine.ts';
 import type { WarehouseContext } from './context.ts';
 import { topologyOf } from './statistics/topology.ts';
 

@@ -1,6 +1,6 @@
 // The names of catalogs, databases and tables on the servers. A catalog and a database are one database there; the two parts of its name
 // are encoded so that they can be distinguished.
-import type { TableName } from '../refs.ts';
+import type { TableName } from '../port/refs.ts';
 import type { StoredNames } from './connection/server.ts';
 
 const separator = '__';

@@ -1,7 +1,7 @@
 // A warehouse on a cluster, composed of its parts: each implements some methods of the port.
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { engineWith } from '../derived_engine.ts';
-import type { EngineWarehouse, EngineWarehouseOptions } from '../engine.ts';
+import type { EngineWarehouse, EngineWarehouseOptions } from '../port/engine.ts';
 import { analysisOf } from './analysis/analysis.ts';
 import { WarehouseContext } from './context.ts';
 import { changesOf } from './ddl/changes.ts';

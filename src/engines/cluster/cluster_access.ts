@@ -1,5 +1,5 @@
 // How the adapter of an engine reaches the servers of a warehouse: as they are described now, in the store.
-import type { ClusterAccess } from '../engine.ts';
+import type { ClusterAccess } from '../port/engine.ts';
 import type { WarehouseDescription } from '../warehouse_description.ts';
 import type { ReplicaNotices } from './replica_notices.ts';
 

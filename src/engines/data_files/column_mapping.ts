@@ -1,7 +1,7 @@
 // Maps the columns of a file to the columns of a table: by name, or as the caller specifies.
 import { foldName } from '../../model/names.ts';
 import type { ColumnDefinition, TableDefinition } from '../../model/records.ts';
-import type { DataFile, LoadColumn } from '../load.ts';
+import type { DataFile, LoadColumn } from '../port/load.ts';
 import { dataInvalid, invalidColumns } from './load_failures.ts';
 
 /** A column of the table and where its value comes from. `Source`: a column of a file, as the engine describes it. */

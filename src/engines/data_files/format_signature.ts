@@ -1,6 +1,6 @@
 // Recognizes data files that are not of the format in which they are to be read, by their first bytes.
 import { open } from 'node:fs/promises';
-import type { DataFormat } from '../load.ts';
+import type { DataFormat } from '../port/load.ts';
 
 const signatureBytes = 64;
 

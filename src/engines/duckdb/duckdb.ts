@@ -1,7 +1,7 @@
 // DuckDB as an engine of the port: its name, its reserved names and key types, and how a warehouse on it is opened.
 import type { TypeKind } from '../../model/types.ts';
 import { engineWith } from '../derived_engine.ts';
-import type { Engine } from '../engine.ts';
+import type { Engine } from '../port/engine.ts';
 import { ownPrefix, ownSchema } from './instance/applied_steps.ts';
 import { withTableLocks } from './instance/table_locks.ts';
 import { rowsPage } from './query/row_positions.ts';

@@ -6,24 +6,17 @@ import type { ExpectedTable } from '../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import type { AdmissionRequest } from '../admission.ts';
-import type { AttachRequest, CatalogFault } from '../catalog_storage.ts';
 import { directMethods } from '../derived_engine.ts';
-import type {
-  BackendStatus,
-  CatalogRef,
-  EngineWarehouse,
-  EngineWarehouseOptions,
-  ExecuteOptions,
-  ReportProgress,
-  Statement,
-  TableName,
-  TableRef,
-  WorkOptions,
-} from '../engine.ts';
-import { filesDirectory } from '../export.ts';
-import type { FileLoad, FileLoadResult } from '../load.ts';
+import type { BackendStatus } from '../port/backends.ts';
+import type { AttachRequest, CatalogFault } from '../port/catalog_storage.ts';
+import type { EngineWarehouse, EngineWarehouseOptions } from '../port/engine.ts';
+import { filesDirectory } from '../port/export.ts';
+import type { FileLoad, FileLoadResult } from '../port/load.ts';
+import type { CatalogRef, TableName, TableRef } from '../port/refs.ts';
+import type { Snapshot } from '../port/snapshot.ts';
+import type { ExecuteOptions, Statement } from '../port/statements.ts';
+import type { ReportProgress, WorkOptions } from '../port/work.ts';
 import { rowsFile } from '../results/paged_file.ts';
-import type { Snapshot } from '../snapshot.ts';
 import { AnalysisProcesses } from './analysis/analysis_processes.ts';
 import { changingToken } from './analysis/named_objects.ts';
 import type { LoadPlan } from './load/load_plan.ts';

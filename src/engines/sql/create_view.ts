@@ -1,6 +1,6 @@
 // What the parsers of CREATE VIEW share: the tokens around the query, and the view that they describe.
 import { Failure } from '../../standard/failure.ts';
-import type { ParsedCreateView } from '../views.ts';
+import type { ParsedCreateView } from '../port/views.ts';
 
 /** How an engine reads its tokens. */
 export interface NameTokens<T> {

@@ -1,7 +1,7 @@
 // Builds one SQL statement from a request that changes rows (TableWrite in engine.ts). The engine checks each part first: that it is a single
 // expression, or a single query.
 import { Failure } from '../../standard/failure.ts';
-import type { BuiltStatement, SqlFragment, TableWrite } from '../engine.ts';
+import type { BuiltStatement, SqlFragment, TableWrite } from '../port/statements.ts';
 
 export interface PartChecks {
   /** Throws if the part is not a single expression. */

@@ -6,7 +6,9 @@ import { type CatalogGuard, catalogDamaged } from '../catalog_guard.ts';
 import type { CatalogWrites, WrittenTable } from '../copies/catalog_writes.ts';
 import type { WriteFence } from '../copies/write_fence.ts';
 import { engineWith } from '../derived_engine.ts';
-import type { CatalogRef, Change, EngineWarehouse, TableName, TableRef } from '../engine.ts';
+import type { Change } from '../port/changes.ts';
+import type { EngineWarehouse } from '../port/engine.ts';
+import type { CatalogRef, TableName, TableRef } from '../port/refs.ts';
 import type { WriteGate } from './write_gate.ts';
 
 /** Changes that need little space and may free some: allowed on a disk that is almost full. */

@@ -1,8 +1,8 @@
 // What a server tells the others on its store about its warehouses, and how a warehouse on another server looks from here. The data of
 // such a warehouse is in the data directory of that server: here no engine is opened for it.
 import { Failure } from '../../standard/failure.ts';
-import type { DamagedCatalog } from '../catalog_storage.ts';
 import type { ReplicaNotices } from '../cluster/replica_notices.ts';
+import type { DamagedCatalog } from '../port/catalog_storage.ts';
 import type { WarehouseCondition } from './warehouse_condition.ts';
 
 export interface WarehouseReport {

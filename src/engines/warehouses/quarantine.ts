@@ -2,7 +2,7 @@
 // in memory only; lost when the server restarts.
 import { createHash } from 'node:crypto';
 import { Failure } from '../../standard/failure.ts';
-import type { Statement } from '../engine.ts';
+import type { Statement } from '../port/statements.ts';
 
 const quarantineMs = 10 * 60 * 1000;
 /** Above this, the oldest entries are dropped. */

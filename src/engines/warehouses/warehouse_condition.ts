@@ -3,9 +3,10 @@ import type { Metrics } from '../../observe/metrics.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Admission } from '../admission.ts';
 import type { CatalogGuard } from '../catalog_guard.ts';
-import type { DamagedCatalog } from '../catalog_storage.ts';
 import { replicasByTablet } from '../cluster/registered_servers.ts';
-import type { BackendStatus, EngineWarehouse, Tablet } from '../engine.ts';
+import type { BackendStatus, Tablet } from '../port/backends.ts';
+import type { DamagedCatalog } from '../port/catalog_storage.ts';
+import type { EngineWarehouse } from '../port/engine.ts';
 import type { WarehouseDescription } from '../warehouse_description.ts';
 
 /** The number of running and queued statements of a warehouse, and its backends. */

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { serialize } from 'node:v8';
 import { parentPort } from 'node:worker_threads';
-import type { RowsBatch, StoredRows } from '../../engines/engine.ts';
+import type { RowsBatch, StoredRows } from '../../engines/port/rows.ts';
 import { digestOfRows, RowReaders } from '../../query/rows/row_source.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Check, compileCheck } from '../../standard/parameters.ts';

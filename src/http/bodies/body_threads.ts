@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { RowsBatch, StoredRows } from '../../engines/engine.ts';
+import type { RowsBatch, StoredRows } from '../../engines/port/rows.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
 import type { RowSource } from '../../query/rows/row_source.ts';
 import type { Code } from '../../standard/codes.ts';

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ResultColumn } from '../../engines/engine.ts';
-import type { ExportedFile } from '../../engines/export.ts';
+import type { ExportedFile } from '../../engines/port/export.ts';
+import type { ResultColumn } from '../../engines/port/statements.ts';
 import type { ObjectStore, ObjectStoreLocation } from '../../outbound/object_store.ts';
 import type { TaskRecord } from '../../tasks/task.ts';
 import type { ResultFiles } from '../results/result_files.ts';

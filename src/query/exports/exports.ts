@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Directory } from '../../access/authorization/directory.ts';
 import type { Secrets } from '../../access/secrets/secrets.ts';
-import type { ExportedFile, ExportInto } from '../../engines/export.ts';
+import type { ExportedFile, ExportInto } from '../../engines/port/export.ts';
 import { dayMs } from '../../model/durations.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, openObjectStore } from '../../outbound/object_store.ts';

@@ -7,7 +7,7 @@ import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { AdmissionRequest } from '../../engines/admission.ts';
-import type { EngineWarehouse } from '../../engines/engine.ts';
+import type { EngineWarehouse } from '../../engines/port/engine.ts';
 import type {
   CsvOptions,
   DataFormat,
@@ -15,8 +15,8 @@ import type {
   FileLoad,
   FileLoadResult,
   LoadColumn,
-} from '../../engines/load.ts';
-import type { CatalogRef } from '../../engines/refs.ts';
+} from '../../engines/port/load.ts';
+import type { CatalogRef } from '../../engines/port/refs.ts';
 import { requireCapability } from '../../engines/required_capability.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';

@@ -6,7 +6,7 @@ import { isAbsolute, join, sep } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import type { DataFormat } from '../../engines/load.ts';
+import type { DataFormat } from '../../engines/port/load.ts';
 import type { FileStore, StoredFile } from '../../files/file_store.ts';
 import { isFullDisk } from '../../files/receiving.ts';
 import { newId } from '../../model/ids.ts';

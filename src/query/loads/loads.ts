@@ -3,7 +3,7 @@
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import type { FileLoad, LoadColumn } from '../../engines/load.ts';
+import type { FileLoad, LoadColumn } from '../../engines/port/load.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import { objectNotFound } from '../../standard/failure.ts';

@@ -1,5 +1,5 @@
 // A result that is still being computed: its complete pages are in the file that the engine appends to.
-import type { PageReady } from '../../engines/engine.ts';
+import type { PageReady } from '../../engines/port/statements.ts';
 import type { RecentBytes } from '../../engines/results/recent_blocks.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { PageReceiver, StartedRun } from '../statements/query_request.ts';

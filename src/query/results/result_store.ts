@@ -1,7 +1,7 @@
 // Results that are fetched page by page: per task one file of rows, cut at byte offsets supplied by the engine, and a small description,
 // in the data directory or in the bucket that servers share. Of tasks it knows only their ids.
 import { open, rm } from 'node:fs/promises';
-import type { ResultColumn, StatementResult } from '../../engines/engine.ts';
+import type { ResultColumn, StatementResult } from '../../engines/port/statements.ts';
 import { type BlobPlaces, idOfKey } from '../../files/blobs/blob_places.ts';
 import { storageFailure } from '../../files/receiving.ts';
 import { objectNotFound } from '../../standard/failure.ts';

@@ -1,6 +1,6 @@
 // The rows of a request body before the table's columns are known. Implementations decide where the rows are parsed.
 import { createHash } from 'node:crypto';
-import type { RowsBatch, StoredRows } from '../../engines/engine.ts';
+import type { RowsBatch, StoredRows } from '../../engines/port/rows.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
 import { canonicalTexts } from '../../standard/json/canonical_json.ts';
 import { type RowReader, rowReader } from './row_validation.ts';

@@ -1,6 +1,6 @@
 // Validates JSON rows against the columns of a table. Every value is checked before an engine sees it, and violations are reported by row
 // and column. The accepted values of each type are in model/values/value_validation.ts.
-import type { RowsBatch } from '../../engines/engine.ts';
+import type { RowsBatch } from '../../engines/port/rows.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
 import { escapePointer, Fault, type ValueReader, valueReader } from '../../model/values/value_validation.ts';
 import { Failure, type Violation, violationsMax } from '../../standard/failure.ts';

@@ -3,13 +3,9 @@
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import {
-  type EngineWarehouse,
-  StaleAnalysis,
-  type Statement,
-  type StatementAnalysis,
-  type TableName,
-} from '../../engines/engine.ts';
+import type { EngineWarehouse } from '../../engines/port/engine.ts';
+import type { TableName } from '../../engines/port/refs.ts';
+import { StaleAnalysis, type Statement, type StatementAnalysis } from '../../engines/port/statements.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';

@@ -4,7 +4,8 @@
 // because the difference would reveal them.
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import type { Statement, TableName } from '../../engines/engine.ts';
+import type { TableName } from '../../engines/port/refs.ts';
+import type { Statement } from '../../engines/port/statements.ts';
 import { foldName } from '../../model/names.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Segment } from '../../standard/paths.ts';

@@ -2,7 +2,7 @@
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import { mayCallCallerFunction, type Statement } from '../../engines/engine.ts';
+import { mayCallCallerFunction, type Statement } from '../../engines/port/statements.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import { invalidParameter } from '../../standard/failure.ts';

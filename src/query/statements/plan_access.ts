@@ -3,7 +3,8 @@
 import { type Authorizer, forbidden } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import type { Statement, StatementAnalysis, TableName } from '../../engines/engine.ts';
+import type { TableName } from '../../engines/port/refs.ts';
+import type { Statement, StatementAnalysis } from '../../engines/port/statements.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { Failure } from '../../standard/failure.ts';

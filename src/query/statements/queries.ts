@@ -6,15 +6,10 @@ import type { Directory } from '../../access/authorization/directory.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
 import type { Quotas } from '../../access/limits/quotas.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import type {
-  DescribedColumn,
-  EngineWarehouse,
-  PageReady,
-  Statement,
-  StatementAnalysis,
-} from '../../engines/engine.ts';
 import { endedEngine } from '../../engines/engine_lost.ts';
-import type { ViewReading } from '../../engines/views.ts';
+import type { EngineWarehouse } from '../../engines/port/engine.ts';
+import type { DescribedColumn, PageReady, Statement, StatementAnalysis } from '../../engines/port/statements.ts';
+import type { ViewReading } from '../../engines/port/views.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import { newId } from '../../model/ids.ts';
 import type { Actor, Principal } from '../../model/principal.ts';

@@ -1,5 +1,5 @@
 // The lifecycle of one statement, from submission to end, as reported to the history and the metrics. Runs nothing.
-import type { StatementAnalysis, StatementResult } from '../../engines/engine.ts';
+import type { StatementAnalysis, StatementResult } from '../../engines/port/statements.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { QueryEntry, QueryHistory } from './history.ts';

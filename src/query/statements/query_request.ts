@@ -1,12 +1,13 @@
 // Requests to run a statement, their callers and their results. See queries.ts.
+
+import type { ExportInto } from '../../engines/port/export.ts';
 import type {
   PageReady,
   StatementAnalysis,
   StatementParameters,
   StatementResult,
-  WorkOptions,
-} from '../../engines/engine.ts';
-import type { ExportInto } from '../../engines/export.ts';
+} from '../../engines/port/statements.ts';
+import type { WorkOptions } from '../../engines/port/work.ts';
 import type { RefusedCaller } from '../../engines/retry_queue.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { ResultSources } from '../results/result_access.ts';

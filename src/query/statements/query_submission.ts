@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { keyedStep } from '../../access/idempotency_keys.ts';
 import type { Quotas } from '../../access/limits/quotas.ts';
 import type { TaskResultOf } from '../../api/tasks/task_types.ts';
-import type { ExportedFiles } from '../../engines/export.ts';
+import type { ExportedFiles } from '../../engines/port/export.ts';
 import { orphanAgeMs } from '../../files/blobs/blob_places.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';

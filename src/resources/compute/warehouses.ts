@@ -5,7 +5,7 @@ import type { SegmentsOf } from '../../api/handlers.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { type BlockedIntent, type OpenChanges, openChanges } from '../../catalog/open_intents.ts';
 import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.ts';
-import type { Engine } from '../../engines/engine.ts';
+import type { Engine } from '../../engines/port/engine.ts';
 import type { WarehouseCondition } from '../../engines/warehouses/warehouse_condition.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../../model/records.ts';

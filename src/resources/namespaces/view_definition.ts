@@ -5,7 +5,7 @@ import type { PropertiesPatch } from '../../api/fields.ts';
 import type { ParentSegmentsOf, SegmentsOf } from '../../api/handlers.ts';
 import type { viewsApi } from '../../api/namespaces/views.ts';
 import { type CatalogObject, type ChainOf, isOf, type ObjectOf, type ViewSourceName } from '../../catalog/object.ts';
-import type { ViewSource } from '../../engines/views.ts';
+import type { ViewSource } from '../../engines/port/views.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ViewColumn, ViewSpec } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';

@@ -2,7 +2,7 @@
 
 import type { SharedHandlers } from '../../api/handlers.ts';
 import type { QueryBody, QueryResult, sqlActionsApi } from '../../api/queries/sql_actions.ts';
-import type { ResultColumn } from '../../engines/engine.ts';
+import type { ResultColumn } from '../../engines/port/statements.ts';
 import type { QueryRequest, QueryRun } from '../../query/statements/queries.ts';
 import {
   confirmedRun,

@@ -1,5 +1,5 @@
 // The format of files with rows, as a body asks for it: with defaults, and without options that belong to another format.
-import type { ExportFormat } from '../../engines/export.ts';
+import type { ExportFormat } from '../../engines/port/export.ts';
 import {
   arrowCompressions,
   type exportFormats,

@@ -1,7 +1,7 @@
 // Checks of handlers in addition to the permission of their endpoint: further privileges, owners and users by name.
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
-import type { Engine } from '../../engines/engine.ts';
+import type { Engine } from '../../engines/port/engine.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';

@@ -3,7 +3,7 @@
 import type { TaskType } from '../../api/tasks/task_types.ts';
 import type { RestoreRequest } from '../../backups/restores.ts';
 import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
-import type { ExportFormat } from '../../engines/export.ts';
+import type { ExportFormat } from '../../engines/port/export.ts';
 import type { FillRequest } from '../../jobs/create_filled_table.ts';
 import type { ExportTarget } from '../../query/exports/export_targets.ts';
 import type { ExportRequest } from '../../query/exports/exports.ts';

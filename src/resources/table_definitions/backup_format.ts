@@ -1,6 +1,6 @@
 // The format of table definitions in backups: the body of a request that creates the table, validated like one.
 import type { TableBody } from '../../backups/manifest.ts';
-import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
+import type { Engine, EngineWarehouse } from '../../engines/port/engine.ts';
 import type { TableSpec } from '../../model/records.ts';
 import { describe } from '../records/fields.ts';
 import { bodyOf, checkDefaults, tableSpec } from './table_definition.ts';

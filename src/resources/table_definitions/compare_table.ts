@@ -1,7 +1,7 @@
 // The handler of `compare` of tables: the definition that a body describes, and what changing the table of its name to it would take.
 import type { Handlers } from '../../api/handlers.ts';
 import type { tablesApi } from '../../api/tables/tables.ts';
-import type { ChangeCost } from '../../engines/engine.ts';
+import type { ChangeCost } from '../../engines/port/changes.ts';
 import type { TableSpec } from '../../model/records.ts';
 import { segment } from '../../standard/paths.ts';
 import type { Context } from '../records/handler_context.ts';

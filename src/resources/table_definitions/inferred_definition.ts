@@ -1,7 +1,7 @@
 // The definition of a table that a load creates: as requested, completed by what was found in the file.
 
 import type { ColumnBody, NewTableDefinition } from '../../api/tables/table_fields.ts';
-import type { Engine } from '../../engines/engine.ts';
+import type { Engine } from '../../engines/port/engine.ts';
 import type { ColumnDefinition, TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import type { DefinitionConversions, NewTableInput } from '../../query/loads/new_table_loads.ts';

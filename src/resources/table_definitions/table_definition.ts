@@ -1,7 +1,7 @@
 // Converts the definition of a table from a request to its stored form: defaults filled in, references checked, and the effects of
 // a change of columns on keys and order. No I/O, except that the engine checks defaults.
 import type { ColumnBody, DefinitionBody } from '../../api/tables/table_fields.ts';
-import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
+import type { Engine, EngineWarehouse } from '../../engines/port/engine.ts';
 import { requireCapability } from '../../engines/required_capability.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnDefinition, ColumnSpec, TableDefinition, TableSpec } from '../../model/records.ts';

@@ -1,7 +1,7 @@
 // Creates tables with rows: of a query (`asSelect`) or of another table (`clone`). A task does it, for which the request waits; the
 // table is not visible before it is complete.
 
-import type { StatementParameters } from '../../engines/engine.ts';
+import type { StatementParameters } from '../../engines/port/statements.ts';
 import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
 import { sqlIdentifier } from '../../model/names.ts';
 import type { TableSpec } from '../../model/records.ts';

@@ -3,7 +3,7 @@
 
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { tablesApi } from '../../api/tables/tables.ts';
-import type { BuiltStatement, StatementParameters, TableWrite } from '../../engines/engine.ts';
+import type { BuiltStatement, StatementParameters, TableWrite } from '../../engines/port/statements.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';

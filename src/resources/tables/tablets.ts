@@ -1,7 +1,7 @@
 // The handlers of `tablets`: the parts into which an engine divides a table. Read-only, because the engine places data.
 import { tabletsApi } from '../../api/tables/tablets.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
-import type { Replica } from '../../engines/engine.ts';
+import type { Replica } from '../../engines/port/backends.ts';
 import { type Failure, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';

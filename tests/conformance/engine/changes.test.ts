@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import type { CatalogRef, Change, TableRef } from '../../../src/engines/engine.ts';
+import type { Change } from '../../../src/engines/port/changes.ts';
+import type { CatalogRef, TableRef } from '../../../src/engines/port/refs.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import type { InsertStep } from '../../../src/engines/engine.ts';
+import type { InsertStep } from '../../../src/engines/port/rows.ts';
 import { checksumDifference } from '../../../src/model/table_checksum.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';

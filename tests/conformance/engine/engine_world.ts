@@ -3,22 +3,21 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { BackendStatus } from '../../../src/engines/port/backends.ts';
+import type { Change } from '../../../src/engines/port/changes.ts';
+import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
+import type { CatalogRef } from '../../../src/engines/port/refs.ts';
 import {
-  type BackendStatus,
-  type CatalogRef,
-  type Change,
-  type Engine,
-  type EngineEvent,
-  type EngineWarehouse,
   type ExecuteOptions,
   StaleAnalysis,
   type Statement,
   type StatementAnalysis,
   type StatementParameters,
   type StatementResult,
-} from '../../../src/engines/engine.ts';
+} from '../../../src/engines/port/statements.ts';
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
+import type { EngineEvent } from '../../../src/observe/observations.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { admissionRequest } from '../../admission_request.ts';

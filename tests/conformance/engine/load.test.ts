@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { DataFormat, FileLoad, FileLoadResult } from '../../../src/engines/load.ts';
+import type { DataFormat, FileLoad, FileLoadResult } from '../../../src/engines/port/load.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';

@@ -1,8 +1,9 @@
 // Inserts that share a transaction of the real engine: rows with a step are inserted once, rows without one always.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { EngineWarehouse, InsertStep, RowsBatch } from '../../../src/engines/engine.ts';
 import { withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
+import type { InsertStep, RowsBatch } from '../../../src/engines/port/rows.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';

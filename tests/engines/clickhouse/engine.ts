@@ -1,7 +1,7 @@
 // The ClickHouse engine on a cluster of this machine (ring/), for the suites of the port: warehouses reach its nodes as registered backends.
 
 import { clickhouseWith } from '../../../src/engines/clickhouse/clickhouse.ts';
-import type { ClusterAccess, Engine } from '../../../src/engines/engine.ts';
+import type { ClusterAccess, Engine } from '../../../src/engines/port/engine.ts';
 import { clusters, type Ring, type RingNode, startRing } from './ring/ring.ts';
 
 const clickhouse = clickhouseWith();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { qualifiedName } from '../../../src/engines/clickhouse/sql/identifiers.ts';
-import type { CatalogRef, TableRef } from '../../../src/engines/engine.ts';
+import type { CatalogRef, TableRef } from '../../../src/engines/port/refs.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import {
   definitionOf,

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, beforeEach, describe, test } from 'node:test';
-import type { RowsBatch } from '../../../src/engines/engine.ts';
+import type { RowsBatch } from '../../../src/engines/port/rows.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { definitionOf, failureOf, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { eventually } from '../../deadline.ts';

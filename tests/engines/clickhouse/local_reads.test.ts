@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { namesOf } from '../../../src/engines/clickhouse/names.ts';
 import { qualifiedName } from '../../../src/engines/clickhouse/sql/identifiers.ts';
-import { StaleAnalysis } from '../../../src/engines/engine.ts';
+import { StaleAnalysis } from '../../../src/engines/port/statements.ts';
 import type { ServerIdentity } from '../../../src/model/records.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { definitionOf, type EngineWorld, failureOf, openEngine } from '../../conformance/engine/engine_world.ts';

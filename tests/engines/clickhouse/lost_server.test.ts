@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import type { Change, TableRef } from '../../../src/engines/engine.ts';
 import { withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
+import type { Change } from '../../../src/engines/port/changes.ts';
+import type { TableRef } from '../../../src/engines/port/refs.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { codes } from '../../../src/standard/codes.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { parseError, serverFailure } from '../../../src/engines/clickhouse/connection/clickhouse_error.ts';
 import { HttpServer } from '../../../src/engines/clickhouse/connection/http_server.ts';
-import type { PageReady } from '../../../src/engines/engine.ts';
+import type { PageReady } from '../../../src/engines/port/statements.ts';
 import { Failure, outcomeOf } from '../../../src/standard/failure.ts';
 import { failureOf, MiB, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';

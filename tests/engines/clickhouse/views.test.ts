@@ -3,8 +3,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import { type Change, StaleAnalysis, type ViewRef } from '../../../src/engines/engine.ts';
-import type { AppliedView } from '../../../src/engines/views.ts';
+import type { Change } from '../../../src/engines/port/changes.ts';
+import type { ViewRef } from '../../../src/engines/port/refs.ts';
+import { StaleAnalysis } from '../../../src/engines/port/statements.ts';
+import type { AppliedView } from '../../../src/engines/port/views.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { definitionOf, failureOf, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';

@@ -3,19 +3,18 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Change } from '../../../src/engines/port/changes.ts';
+import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
+import type { CatalogRef } from '../../../src/engines/port/refs.ts';
 import type {
-  CatalogRef,
-  Change,
-  Engine,
-  EngineEvent,
-  EngineWarehouse,
   ExecuteOptions,
   Statement,
   StatementParameters,
   StatementResult,
-} from '../../../src/engines/engine.ts';
+} from '../../../src/engines/port/statements.ts';
 import type { WarehouseSpec } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
+import type { EngineEvent } from '../../../src/observe/observations.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { admissionRequest } from '../../admission_request.ts';

@@ -5,8 +5,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { CheckpointRunning } from '../../../src/engines/catalog_storage.ts';
 import { duckdbStorage } from '../../../src/engines/duckdb/storage/file_position.ts';
+import { CheckpointRunning } from '../../../src/engines/port/catalog_storage.ts';
 
 /** As DuckDB 1.5.6 writes them: the beginning of a log, a commit, and what a checkpoint appends before it writes the file. */
 const version = '640062650002ffff';

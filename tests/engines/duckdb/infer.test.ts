@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { DataFormat, FileLoad, InferredTable, SchemaInference } from '../../../src/engines/load.ts';
+import type { DataFormat, FileLoad, InferredTable, SchemaInference } from '../../../src/engines/port/load.ts';
 import { formatType, parseType } from '../../../src/model/types.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { type EngineWorld, failureOf, openEngine } from '../../conformance/engine/engine_world.ts';

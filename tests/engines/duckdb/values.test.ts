@@ -17,7 +17,7 @@ import {
   logicalTypeOf,
   resultTypeText,
 } from '../../../src/engines/duckdb/types/type_mapping.ts';
-import type { TableRef } from '../../../src/engines/engine.ts';
+import type { TableRef } from '../../../src/engines/port/refs.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../src/model/records.ts';
 import { formatType, parseType } from '../../../src/model/types.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';

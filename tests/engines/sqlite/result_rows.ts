@@ -2,7 +2,7 @@
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
-import type { ExecuteOptions, ResultColumn, StatementResult } from '../../../src/engines/engine.ts';
+import type { ExecuteOptions, ResultColumn, StatementResult } from '../../../src/engines/port/statements.ts';
 import { PagedFile, type PageEnd, rowsFile } from '../../../src/engines/results/paged_file.ts';
 
 /** A result of at most this size is not written to a file. */

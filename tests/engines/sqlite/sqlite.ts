@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { engineWith } from '../../../src/engines/derived_engine.ts';
-import type { Engine } from '../../../src/engines/engine.ts';
+import type { Engine } from '../../../src/engines/port/engine.ts';
 import type { TypeKind } from '../../../src/model/types.ts';
 import { backend, SqliteWarehouse } from './warehouse.ts';
 

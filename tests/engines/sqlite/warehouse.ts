@@ -3,25 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { deserialize } from 'node:v8';
-import type { AttachRequest, CatalogFault } from '../../../src/engines/catalog_storage.ts';
 import { directMethods } from '../../../src/engines/derived_engine.ts';
-import type {
-  BackendStatus,
-  CatalogRef,
-  Change,
-  EngineWarehouse,
-  EngineWarehouseOptions,
-  ExecuteOptions,
-  RowsBatch,
-  Statement,
-  StatementResult,
-  StepOptions,
-  TableName,
-  TableRef,
-  Topology,
-  WorkOptions,
-} from '../../../src/engines/engine.ts';
-import type { FileLoad, FileLoadResult } from '../../../src/engines/load.ts';
+import type { BackendStatus, Topology } from '../../../src/engines/port/backends.ts';
+import type { AttachRequest, CatalogFault } from '../../../src/engines/port/catalog_storage.ts';
+import type { Change } from '../../../src/engines/port/changes.ts';
+import type { EngineWarehouse, EngineWarehouseOptions } from '../../../src/engines/port/engine.ts';
+import type { FileLoad, FileLoadResult } from '../../../src/engines/port/load.ts';
+import type { CatalogRef, TableName, TableRef } from '../../../src/engines/port/refs.ts';
+import type { RowsBatch } from '../../../src/engines/port/rows.ts';
+import type { ExecuteOptions, Statement, StatementResult } from '../../../src/engines/port/statements.ts';
+import type { StepOptions, WorkOptions } from '../../../src/engines/port/work.ts';
 import type { ExpectedTable } from '../../../src/model/expected_table.ts';
 import type { WarehouseSpec } from '../../../src/model/records.ts';
 import type { LogicalType } from '../../../src/model/types.ts';

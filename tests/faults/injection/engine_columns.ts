@@ -1,6 +1,7 @@
 // Asks an engine directly which columns a table has, bypassing the catalog and all checks.
 import { join } from 'node:path';
-import { type EngineWarehouse, StaleAnalysis } from '../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
+import { StaleAnalysis } from '../../../src/engines/port/statements.ts';
 import { newId } from '../../../src/model/ids.ts';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
 import { Failure } from '../../../src/standard/failure.ts';

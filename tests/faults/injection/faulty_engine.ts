@@ -1,6 +1,6 @@
 // An engine with a FaultPlan around each call that changes or reads something; reports its process id.
 import type { RegisteredServers } from '../../../src/engines/cluster/registered_servers.ts';
-import type { Engine, EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import type { FaultPlan } from './fault_plan.ts';
 
 /** The others are answered from memory, or run in the background at any time. */

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import { type RunningServer, startServer } from '../../../src/main.ts';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
 import { readSettings } from '../../../src/settings/read_settings.ts';

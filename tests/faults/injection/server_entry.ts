@@ -2,7 +2,7 @@
 // process is to be killed with SIGKILL. The product does not know this file.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import { startServer } from '../../../src/main.ts';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
 import { readSettings } from '../../../src/settings/read_settings.ts';

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
 import { quoteIdentifier, quoteLiteral } from '../../../src/engines/duckdb/sql/identifiers.ts';
 import { duckdbType, logicalTypeOf } from '../../../src/engines/duckdb/types/type_mapping.ts';
-import type { Change } from '../../../src/engines/engine.ts';
+import type { Change } from '../../../src/engines/port/changes.ts';
 import { foldName } from '../../../src/model/names.ts';
 import type { ColumnDefinition, TableSpec } from '../../../src/model/records.ts';
 import { formatType } from '../../../src/model/types.ts';

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { CatalogGuard } from '../../../src/engines/catalog_guard.ts';
-import type { CatalogStorage, DamagedCatalog, RecordedPosition } from '../../../src/engines/catalog_storage.ts';
 import { catalogFile, catalogsDirectory } from '../../../src/engines/duckdb/storage/catalog_files.ts';
 import { duckdbStorage } from '../../../src/engines/duckdb/storage/file_position.ts';
+import type { CatalogStorage, DamagedCatalog, RecordedPosition } from '../../../src/engines/port/catalog_storage.ts';
 
 const catalog = { id: 'c', name: 'shop' };
 

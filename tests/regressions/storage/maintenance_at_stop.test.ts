@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import { start } from '../../server.ts';
 
 /** Longer than the rest of the shutdown takes once the engine has ended. */

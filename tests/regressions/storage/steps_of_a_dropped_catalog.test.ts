@@ -1,7 +1,7 @@
 // A catalog that was renamed and then dropped is detached, but its engine was requested every minute to forget the step of the rename.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import { start } from '../../server.ts';
 
 test('steps of a dropped catalog are forgotten when it is restored, and not requested before', async (t) => {

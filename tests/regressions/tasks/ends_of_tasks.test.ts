@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';

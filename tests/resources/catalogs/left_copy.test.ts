@@ -1,7 +1,7 @@
 // The copy that a move leaves behind: it is hidden before it is deleted, also where nothing retains it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Engine, EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
 import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { engineWith } from '../../../src/engines/derived_engine.ts';
-import type { Engine, EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { start, type TestServer } from '../../server.ts';
 

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { Change, Engine } from '../../../src/engines/engine.ts';
+import type { Change } from '../../../src/engines/port/changes.ts';
+import type { Engine } from '../../../src/engines/port/engine.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { start, type TestServer } from '../../server.ts';
 

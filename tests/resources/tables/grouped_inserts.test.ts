@@ -2,8 +2,9 @@
 // acknowledged rows exist.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { EngineWarehouse, RowsBatch } from '../../../src/engines/engine.ts';
 import { merged, withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
+import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
+import type { RowsBatch } from '../../../src/engines/port/rows.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { start, type TestServer } from '../../server.ts';
 

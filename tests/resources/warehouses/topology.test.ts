@@ -2,7 +2,8 @@
 // what an operator disabled.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Engine, EngineWarehouse, Topology } from '../../../src/engines/engine.ts';
+import type { Topology } from '../../../src/engines/port/backends.ts';
+import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import { start, type TestServer } from '../../server.ts';
 
 const topology: Topology = {

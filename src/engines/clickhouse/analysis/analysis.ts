@@ -1,13 +1,9 @@
 // Statements and fragments of callers before they run: what they read and write, their columns, and the objects that they define.
 
 import { Admission, type AdmissionLimits } from '../../admission.ts';
-import {
-  type EngineWarehouse,
-  type ExecuteOptions,
-  StaleAnalysis,
-  type Statement,
-  type TableRef,
-} from '../../engine.ts';
+import type { EngineWarehouse } from '../../port/engine.ts';
+import type { TableRef } from '../../port/refs.ts';
+import { type ExecuteOptions, StaleAnalysis, type Statement } from '../../port/statements.ts';
 import { requireTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';

@@ -1,6 +1,8 @@
 // Builds one SQL statement from a request that changes rows (engines/sql/written_statement.ts): a server parses each part. The statement is
 // analyzed like any other afterwards.
-import type { BuiltStatement, SqlFragment, TableRef, TableWrite } from '../../engine.ts';
+
+import type { TableRef } from '../../port/refs.ts';
+import type { BuiltStatement, SqlFragment, TableWrite } from '../../port/statements.ts';
 import { failureIn, notSingle, writtenStatement } from '../../sql/written_statement.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';

@@ -1,7 +1,7 @@
 // CREATE TABLE statements with their defaults checked by a server.
 import { formatType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { ParsedCreateTable } from '../../engine.ts';
+import type { ParsedCreateTable } from '../../port/statements.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { parseCreateTable as parse } from '../sql/parse_create_table.ts';
 import { sqlInvalid } from '../sql/sql_failures.ts';

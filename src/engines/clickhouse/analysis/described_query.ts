@@ -1,6 +1,6 @@
 // Reads statements with what the warehouse has learned about texts, and asks a server for the columns of a query.
 import { formatType } from '../../../model/types.ts';
-import type { DescribedColumn } from '../../engine.ts';
+import type { DescribedColumn } from '../../port/statements.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf, parsedDatabase, parsedTable } from '../names.ts';

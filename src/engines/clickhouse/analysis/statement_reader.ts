@@ -2,7 +2,8 @@
 // that holds. The order is that of trust: bounds and form of the text, its names, the functions and clauses in its tree, and only for a
 // statement that was authorized anything that a server resolves.
 import { Failure } from '../../../standard/failure.ts';
-import type { Statement, StatementAnalysis, TableName } from '../../engine.ts';
+import type { TableName } from '../../port/refs.ts';
+import type { Statement, StatementAnalysis } from '../../port/statements.ts';
 import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import { commonTablePrefix, RewrittenStatement } from '../sql/rewrite_query.ts';

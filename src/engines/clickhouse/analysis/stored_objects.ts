@@ -2,7 +2,7 @@
 // under a view are found by its definition, recursively.
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../standard/failure.ts';
-import type { TableName } from '../../refs.ts';
+import type { TableName } from '../../port/refs.ts';
 import { isUndefinedTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer, NamesOf, StoredNames } from '../connection/server.ts';
 import { foldedName, quoteLiteral } from '../sql/identifiers.ts';

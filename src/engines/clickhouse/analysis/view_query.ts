@@ -1,7 +1,7 @@
 // Reads a query of a caller as the definition of a view: its text for the servers, its columns and what it names.
 import { Failure } from '../../../standard/failure.ts';
-import type { Statement } from '../../engine.ts';
-import type { ViewSource } from '../../views.ts';
+import type { Statement } from '../../port/statements.ts';
+import type { ViewSource } from '../../port/views.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import type { BoundColumn } from '../query/bound_statement.ts';

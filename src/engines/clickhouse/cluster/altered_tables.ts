@@ -2,7 +2,7 @@
 // taken out of use. Its return makes tables without rows anew; a table with rows keeps it out of use, with the reason.
 import { isDeepStrictEqual } from 'node:util';
 import type { ColumnDefinition } from '../../../model/records.ts';
-import type { DefinedObject } from '../../refs.ts';
+import type { DefinedObject } from '../../port/refs.ts';
 import { namesOf, parsedDatabase, parsedTable } from '../names.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';

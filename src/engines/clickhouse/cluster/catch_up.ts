@@ -1,6 +1,6 @@
 // Whether a server has everything that it must have before it takes statements.
 import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
-import type { DefinedObject, TableName } from '../../refs.ts';
+import type { DefinedObject, TableName } from '../../port/refs.ts';
 import { cutOff, takeBack } from '../replication/return_of_server.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';

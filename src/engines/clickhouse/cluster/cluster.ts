@@ -5,8 +5,10 @@ import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
 import type { ReplicaFinding } from '../../cluster/replica_notices.ts';
-import type { ClusterAccess, EngineWarehouseOptions, Replica, TableName } from '../../engine.ts';
 import { wasLost } from '../../engine_lost.ts';
+import type { Replica } from '../../port/backends.ts';
+import type { ClusterAccess, EngineWarehouseOptions } from '../../port/engine.ts';
+import type { TableName } from '../../port/refs.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import type {
   ClickHouseCluster,

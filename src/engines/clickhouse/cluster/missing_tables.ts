@@ -2,7 +2,7 @@
 // Tabularium has decommissioned the server, or its disk was lost. Its error is about the server, and not about the request.
 import { Failure } from '../../../standard/failure.ts';
 import { EngineLost } from '../../engine_lost.ts';
-import type { DefinedObject, TableName } from '../../refs.ts';
+import type { DefinedObject, TableName } from '../../port/refs.ts';
 import { ClickHouseError, callerMessage } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { namesOf, parsedDatabase, parsedTable } from '../names.ts';

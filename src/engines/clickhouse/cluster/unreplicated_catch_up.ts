@@ -1,7 +1,7 @@
 // Servers that cannot replicate: a server that returns gets the tables that were created while it was away. Changes of rows that were
 // interrupted are completed. Rows that it missed otherwise, or has lost, cannot be fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { DefinedObject, TableName } from '../../refs.ts';
+import type { DefinedObject, TableName } from '../../port/refs.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase, parsedDatabase, parsedTable } from '../names.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';

@@ -1,6 +1,6 @@
 // A ClickHouse server and the cluster that it belongs to, as the other parts of the adapter use them.
 import type { Readable } from 'node:stream';
-import type { TableName } from '../../refs.ts';
+import type { TableName } from '../../port/refs.ts';
 
 export interface ServerCall {
   readonly sql: string;

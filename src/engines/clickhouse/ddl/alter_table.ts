@@ -1,7 +1,7 @@
 // Changes the columns of a table: what the servers have now shows which of the statements are still to be run.
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { Change, ChangeCost } from '../../engine.ts';
+import type { Change, ChangeCost } from '../../port/changes.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import { namesOf } from '../names.ts';
 import { takeOverChanges } from '../replication/take_over.ts';

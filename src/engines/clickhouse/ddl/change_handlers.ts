@@ -3,7 +3,8 @@
 
 import type { TableDefinition } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, Change, DatabaseRef, TableRef } from '../../engine.ts';
+import type { Change } from '../../port/changes.ts';
+import type { CatalogRef, DatabaseRef, TableRef } from '../../port/refs.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, storedDatabase } from '../names.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import type { ChangeOn } from './change_on.ts';

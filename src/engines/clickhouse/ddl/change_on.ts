@@ -1,5 +1,5 @@
 // What the handlers of changes work on: the servers of a warehouse, for one step.
-import type { AppliedView } from '../../views.ts';
+import type { AppliedView } from '../../port/views.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';

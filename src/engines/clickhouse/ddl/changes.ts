@@ -1,8 +1,10 @@
 // Changes of catalogs, databases, tables and views. They are made on every server one by one, each step so that it does nothing when it is
 // repeated: a change that a lost server interrupts is carried to its end by its repetition.
 import { withOutcome } from '../../../standard/failure.ts';
-import type { CatalogRef, Change, ChangeCost, EngineWarehouse, TableRef } from '../../engine.ts';
-import type { Applied, AppliedView } from '../../views.ts';
+import type { Change, ChangeCost } from '../../port/changes.ts';
+import type { EngineWarehouse } from '../../port/engine.ts';
+import type { CatalogRef, TableRef } from '../../port/refs.ts';
+import type { Applied, AppliedView } from '../../port/views.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf, storedDatabase } from '../names.ts';

@@ -1,6 +1,6 @@
 // The Distributed tables above the local ones.
 import type { TableDefinition } from '../../../model/records.ts';
-import type { TableRef } from '../../engine.ts';
+import type { TableRef } from '../../port/refs.ts';
 import { namesOf } from '../names.ts';
 import type { ChangeOn } from './change_on.ts';
 import { createDistributedSql, shardingKey } from './table_sql.ts';

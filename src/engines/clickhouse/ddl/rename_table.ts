@@ -1,5 +1,5 @@
 // Renames a table on every server. A server that lacks its rows would be left without them under the new name, and is given the table first.
-import type { Change } from '../../engine.ts';
+import type { Change } from '../../port/changes.ts';
 import { lacksTableFailure } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
 import { namesOf } from '../names.ts';

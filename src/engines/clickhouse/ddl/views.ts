@@ -2,8 +2,9 @@
 // changed, with the columns that it had, and nothing is rolled back: what a change would do to the views is asked before anything is done,
 // by binding their texts to the new columns.
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, Change, ViewRef } from '../../engine.ts';
-import type { AppliedView, BrokenViews, DependentView, RestoredView } from '../../views.ts';
+import type { Change } from '../../port/changes.ts';
+import type { CatalogRef, ViewRef } from '../../port/refs.ts';
+import type { AppliedView, BrokenViews, DependentView, RestoredView } from '../../port/views.ts';
 import { describedColumn } from '../analysis/described_query.ts';
 import { readViewQuery, type ViewQuery } from '../analysis/view_query.ts';
 import { isUndefinedTable } from '../cluster/missing_tables.ts';

@@ -3,7 +3,7 @@ import * as arrow from 'apache-arrow';
 import * as parquet from 'parquet-wasm';
 import type { LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { ExportFormat } from '../../export.ts';
+import type { ExportFormat } from '../../port/export.ts';
 import { ArrowEncoder } from '../../results/arrow_encoder.ts';
 import { arrowData, arrowTypeOf } from './arrow_values.ts';
 import type { OutputFiles } from './output_files.ts';

@@ -1,7 +1,7 @@
 // What the main thread and the threads that convert rows to files say to each other.
 import type { Code, RequestOutcome } from '../../../standard/codes.ts';
-import type { ResultColumn } from '../../engine.ts';
-import type { ExportedFile, ExportInto } from '../../export.ts';
+import type { ExportedFile, ExportInto } from '../../port/export.ts';
+import type { ResultColumn } from '../../port/statements.ts';
 
 export interface ConversionRequest {
   readonly into: ExportInto;

@@ -1,8 +1,8 @@
 // Exports the rows of a SELECT, as a server streams them, to files. The directory gets its name when all files are complete.
 import { mkdir, rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import type { ExecuteOptions, StatementResult } from '../../engine.ts';
-import { type ExportInto, filesDirectory } from '../../export.ts';
+import { type ExportInto, filesDirectory } from '../../port/export.ts';
+import type { ExecuteOptions, StatementResult } from '../../port/statements.ts';
 import { cancelledFailure } from '../connection/clickhouse_error.ts';
 import { readToEnd } from '../connection/read_to_end.ts';
 import type { ConvertedFiles } from './conversion.ts';

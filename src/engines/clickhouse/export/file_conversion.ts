@@ -1,6 +1,6 @@
 // Converts the rows of a server, as it streams them, to files; runs in a thread (conversion_thread.ts).
 import { Failure } from '../../../standard/failure.ts';
-import { type ExportInto, extensionOf } from '../../export.ts';
+import { type ExportInto, extensionOf } from '../../port/export.ts';
 import { RowLines } from '../query/row_lines.ts';
 import { type RowsRewriter, rowsRewriter } from '../types/json_rows.ts';
 import { logicalTypeOf } from '../types/type_mapping.ts';

@@ -3,7 +3,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Failure } from '../../../standard/failure.ts';
-import type { ExportedFile, ExportInto } from '../../export.ts';
+import type { ExportedFile, ExportInto } from '../../port/export.ts';
 
 export interface OutputOptions extends Pick<ExportInto, 'bytesMax' | 'isDurable'> {
   readonly directory: string;

@@ -1,6 +1,6 @@
 // Rows as lines of CSV or NDJSON, from their JSON texts (types/json_rows.ts), so that every digit is preserved.
 import type { LogicalType } from '../../../model/types.ts';
-import type { ExportFormat } from '../../export.ts';
+import type { ExportFormat } from '../../port/export.ts';
 
 export interface TextColumn {
   readonly name: string;

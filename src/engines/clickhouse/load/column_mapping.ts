@@ -1,7 +1,7 @@
 // Maps the columns of a file to the columns of a table (engines/data_files/column_mapping.ts).
 import type { TableDefinition } from '../../../model/records.ts';
 import { type SourcedColumn, sourcedColumns } from '../../data_files/column_mapping.ts';
-import type { LoadColumn } from '../../load.ts';
+import type { LoadColumn } from '../../port/load.ts';
 import type { FileColumn, FileShape } from './file_shape.ts';
 
 export type MappedColumn = SourcedColumn<FileColumn>;

@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { lineBytesMax } from '../../data_files/csv_lines.ts';
-import type { CsvOptions } from '../../load.ts';
+import type { CsvOptions } from '../../port/load.ts';
 
 export interface CsvField {
   readonly text: string;

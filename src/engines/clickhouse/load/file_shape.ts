@@ -6,7 +6,7 @@ import { parseJson } from '../../../standard/json/parse_json.ts';
 import { firstRecord, hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
 import { conflictingFormat } from '../../data_files/format_signature.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
-import type { CsvOptions, DataFile, DetectedSchema } from '../../load.ts';
+import type { CsvOptions, DataFile, DetectedSchema } from '../../port/load.ts';
 import { type CsvRecord, csvRecords, dialectOf, EndlessRecord } from './csv_records.ts';
 import { BrokenJsonFile, type JsonRecord, jsonLines, jsonValues } from './json_records.ts';
 import { mergedTypes, TextInference, typeOfJson } from './value_inference.ts';

@@ -5,7 +5,7 @@ import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
 import { byName, namesByPosition } from '../../data_files/column_mapping.ts';
 import { invalidColumns } from '../../data_files/load_failures.ts';
-import type { InferColumn, InferredTable, LoadColumn, RowSample, SchemaInference } from '../../load.ts';
+import type { InferColumn, InferredTable, LoadColumn, RowSample, SchemaInference } from '../../port/load.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { rowsRewriter } from '../types/json_rows.ts';

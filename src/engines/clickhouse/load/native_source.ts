@@ -2,8 +2,8 @@
 // say (checked_rows.ts does).
 import { type FileHandle, open } from 'node:fs/promises';
 import type { LogicalType } from '../../../model/types.ts';
-import type { ReportProgress } from '../../engine.ts';
-import type { CsvOptions } from '../../load.ts';
+import type { CsvOptions } from '../../port/load.ts';
+import type { ReportProgress } from '../../port/work.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import type { MappedColumn } from './column_mapping.ts';
 import { hasByteOrderMark, isBigEndian } from './csv_records.ts';

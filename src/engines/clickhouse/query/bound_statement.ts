@@ -1,6 +1,7 @@
 // A statement of a caller in the form in which the servers run it: analysis/ makes it, and query/ runs it.
-import type { Statement, StatementAnalysis } from '../../engine.ts';
-import type { TableRef } from '../../refs.ts';
+
+import type { TableRef } from '../../port/refs.ts';
+import type { Statement, StatementAnalysis } from '../../port/statements.ts';
 import type { WarehouseContext } from '../context.ts';
 
 /** A column of a query. `type`: of the servers, such as `Nullable(Int32)`. */

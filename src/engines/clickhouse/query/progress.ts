@@ -1,5 +1,5 @@
 // The progress of a statement that runs on a server.
-import type { ReportProgress } from '../../engine.ts';
+import type { ReportProgress } from '../../port/work.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 
 const intervalMs = 500;

@@ -2,7 +2,7 @@
 // only types that it writes in another form are rewritten (types/json_rows.ts).
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import type { ExecuteOptions, StatementResult } from '../../engine.ts';
+import type { ExecuteOptions, StatementResult } from '../../port/statements.ts';
 import { PagedFile, type PageEnd, rowsFile } from '../../results/paged_file.ts';
 import { readToEnd } from '../connection/read_to_end.ts';
 import { ResponseBody } from '../connection/response_body.ts';

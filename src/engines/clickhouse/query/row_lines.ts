@@ -1,6 +1,6 @@
 // The rows of a SELECT as a server streams them: JSON arrays, after a line of names and one of types.
 import { formatType } from '../../../model/types.ts';
-import type { ExecuteOptions, ResultColumn } from '../../engine.ts';
+import type { ExecuteOptions, ResultColumn } from '../../port/statements.ts';
 import { countedRows, type RowsRewriter } from '../types/json_rows.ts';
 import { logicalTypeOf } from '../types/type_mapping.ts';
 

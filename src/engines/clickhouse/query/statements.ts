@@ -1,13 +1,8 @@
 // Runs statements of callers: those that read here, those that write in writes.ts.
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import {
-  type EngineWarehouse,
-  type ExecuteOptions,
-  StaleAnalysis,
-  type Statement,
-  type StatementResult,
-} from '../../engine.ts';
+import type { EngineWarehouse } from '../../port/engine.ts';
+import { type ExecuteOptions, StaleAnalysis, type Statement, type StatementResult } from '../../port/statements.ts';
 import { bindRemembered, bindStatement } from '../analysis/analysis.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';

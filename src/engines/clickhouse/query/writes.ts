@@ -1,5 +1,7 @@
 // Runs statements of callers that write.
-import type { ExecuteOptions, StatementResult, TableName } from '../../engine.ts';
+
+import type { TableName } from '../../port/refs.ts';
+import type { ExecuteOptions, StatementResult } from '../../port/statements.ts';
 import type { WarehouseContext } from '../context.ts';
 import { stagingPrefix } from '../load/staging.ts';
 import { namesOf } from '../names.ts';

@@ -1,7 +1,8 @@
 // One INSERT of rows into a table, which the servers apply once however often it is sent.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
+import type { InsertStep } from '../../port/rows.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
 import type { ReplicatedBatch } from '../replication/replicated_inserts.ts';

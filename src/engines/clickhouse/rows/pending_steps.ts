@@ -1,6 +1,7 @@
 // Steps of earlier attempts that were recorded before their work was done: whoever finds one completes it, by what was recorded.
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
+import type { InsertStep } from '../../port/rows.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';

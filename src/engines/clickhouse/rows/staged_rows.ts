@@ -1,5 +1,5 @@
 // Rows that were written to staging tables, which nobody reads, and are published from there: all of them or none, and once for each step.
-import type { CatalogRef } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
 import type { WarehouseContext } from '../context.ts';
 import { dropStaging, publish, type StagedLoad } from '../load/staging.ts';
 import { type RecordedWrite, recordedWrite } from '../steps/recorded_write.ts';

@@ -2,7 +2,7 @@
 // and the names of our types in casts. Each is replaced in the text before a server gets it.
 import { release } from '../../../model/release.ts';
 import { type LogicalType, parseType, TypeSyntaxError } from '../../../model/types.ts';
-import { callerFunctions } from '../../engine.ts';
+import { callerFunctions } from '../../port/statements.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import type { Replacement } from './rewritten_text.ts';
 import { forbiddenFunction } from './sql_failures.ts';

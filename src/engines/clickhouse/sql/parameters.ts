@@ -1,7 +1,7 @@
 // Turns the parameters of a statement (`$1`, `?`, `$name`) into ClickHouse's (`{p1:Int64}`), each with the type that holds its JSON value
 // exactly. Values never become a part of the text.
 import { Failure } from '../../../standard/failure.ts';
-import type { StatementParameters } from '../../engine.ts';
+import type { StatementParameters } from '../../port/statements.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import type { Replacement } from './rewritten_text.ts';
 import type { Token } from './tokens.ts';

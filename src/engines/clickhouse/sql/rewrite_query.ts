@@ -1,6 +1,6 @@
 // Rewrites the text of a caller for the servers: names of tables, parameters and what dialect.ts replaces. Comments become spaces, so that
 // lines and columns stay.
-import type { StatementParameters } from '../../engine.ts';
+import type { StatementParameters } from '../../port/statements.ts';
 import { callerParameter, type DialectContext, dialectReplacements } from './dialect.ts';
 import { foldedName, quoteIdentifier } from './identifiers.ts';
 import { typeParameters } from './parameters.ts';

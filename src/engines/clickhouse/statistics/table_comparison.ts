@@ -1,6 +1,6 @@
 // Compares the tables of a catalog on each server with those that the store describes.
 import type { ExpectedTable } from '../../../model/expected_table.ts';
-import type { CatalogFault, TableComparison } from '../../catalog_storage.ts';
+import type { CatalogFault, TableComparison } from '../../port/catalog_storage.ts';
 import { isLocal, parsedDatabase, parsedTable } from '../names.ts';
 import { serverType } from '../types/type_mapping.ts';
 

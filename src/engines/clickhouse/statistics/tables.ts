@@ -1,6 +1,7 @@
 // Tables as the servers have them: their size, their comparison with the store, and their compaction.
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, EngineWarehouse, TableRef } from '../../engine.ts';
+import type { EngineWarehouse } from '../../port/engine.ts';
+import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import { requireTable } from '../cluster/missing_tables.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf } from '../names.ts';

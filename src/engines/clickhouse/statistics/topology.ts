@@ -1,5 +1,5 @@
 // Where the rows of tables are: the shards of the cluster, and the servers that have each of them.
-import type { Topology } from '../../engine.ts';
+import type { Topology } from '../../port/backends.ts';
 import type { WarehouseContext } from '../context.ts';
 
 export const topologyOf = (context: WarehouseContext): Topology => ({

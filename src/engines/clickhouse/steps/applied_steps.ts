@@ -2,7 +2,8 @@
 // and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
 import type { Code } from '../../../standard/codes.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep, StepsPage } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
+import type { InsertStep, StepsPage } from '../../port/rows.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';

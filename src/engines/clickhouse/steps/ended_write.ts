@@ -1,6 +1,7 @@
 // The end of a write that servers refuse, or have stopped, where others may have done their part of it: nobody completes it any more unasked.
 import type { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
+import type { InsertStep } from '../../port/rows.ts';
 import type { WarehouseContext } from '../context.ts';
 
 interface WriteEndedOptions {

@@ -2,7 +2,7 @@
 // were done on each server.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';

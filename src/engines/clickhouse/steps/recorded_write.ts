@@ -1,7 +1,8 @@
 // A write that is recorded before it changes anything, so that whoever finds the record can complete it.
 import { randomUUID } from 'node:crypto';
 import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
+import type { InsertStep } from '../../port/rows.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
 import { endWrite, WriteEnded } from './ended_write.ts';

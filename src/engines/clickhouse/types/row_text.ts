@@ -3,7 +3,7 @@
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
 import { type Violation, violationsFailure, violationsMax } from '../../../standard/failure.ts';
-import type { RowsBatch } from '../../engine.ts';
+import type { RowsBatch } from '../../port/rows.ts';
 import { readingSql, readValues } from './read_values.ts';
 
 /** The text of a value that is not null; bytes are characters (latin1) where the batch has binary values. Throws OutOfRange. */

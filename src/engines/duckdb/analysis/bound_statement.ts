@@ -1,6 +1,7 @@
 // Binds a statement and reports what its plan would read and write, and through which views. Runs nothing.
 import { Failure } from '../../../standard/failure.ts';
-import type { StatementAnalysis, TableName } from '../../engine.ts';
+import type { TableName } from '../../port/refs.ts';
+import type { StatementAnalysis } from '../../port/statements.ts';
 import type { Session } from '../instance/connection_pool.ts';
 import type { WireStatement } from '../process/protocol.ts';
 import { parameterTypes } from '../query/parameters.ts';

@@ -1,7 +1,7 @@
 // Records when the rows of each table last changed. DuckDB plans a statement with the minimum and maximum values of its tables, and
 // reruns a prepared plan without checking for later writes: with values outside that range its results are wrong, or it crashes. So a
 // prepared plan is reused only if nothing was written to its tables since it was made.
-import type { TableName } from '../../engine.ts';
+import type { TableName } from '../../port/refs.ts';
 
 /** Beyond this many tables the record is cleared, and all tables count as changed. */
 const trackedTablesMax = 100_000;

@@ -1,5 +1,6 @@
 // Records when each definition last changed, so that a bound statement can be checked for names whose definition changed since.
-import type { Change, TableName } from '../../engine.ts';
+import type { Change } from '../../port/changes.ts';
+import type { TableName } from '../../port/refs.ts';
 import { foldedName } from '../sql/identifiers.ts';
 
 /** Beyond this many objects the record is cleared, and every statement bound before counts as changed. */

@@ -1,7 +1,9 @@
 // Resolves the names in a statement's text: collects the definitions of the tables and views, and the catalogs and schemas that decide
 // how a two-part name is resolved. Runs in the process that has the files, for the process that binds the statement. See object_copies.ts.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { Change, Statement, TableName } from '../../engine.ts';
+import type { Change } from '../../port/changes.ts';
+import type { TableName } from '../../port/refs.ts';
+import type { Statement } from '../../port/statements.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { foldedName, qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 import { tokensOf, writingWord } from '../sql/statement_checks.ts';

@@ -2,7 +2,7 @@
 // statement with an unknown operator, function or table is refused (fail closed).
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { StatementAnalysis } from '../../engine.ts';
+import type { StatementAnalysis } from '../../port/statements.ts';
 import { ownSchema } from '../instance/applied_steps.ts';
 import { filesRefused, isAboutFiles, offsetOfByte, refusedStatement, sqlInvalid } from '../instance/sql_errors.ts';
 import { numberTooLarge, parseTree } from '../sql/default_expression.ts';

@@ -1,7 +1,7 @@
 // Analyzes the query of a view that is to be created: its columns and the objects that it reads. Runs nothing.
 import { Failure } from '../../../standard/failure.ts';
-import type { TableName } from '../../engine.ts';
-import type { ViewReading } from '../../views.ts';
+import type { TableName } from '../../port/refs.ts';
+import type { ViewReading } from '../../port/views.ts';
 import { qualifyViewSql } from '../ddl/qualified_view_sql.ts';
 import { columnsOfQuery } from '../ddl/views.ts';
 import type { Session } from '../instance/connection_pool.ts';

@@ -1,7 +1,8 @@
 // Finds the views that a statement uses. Its plan does not show them: it contains only the tables under the views, and not even those
 // that the binder folded into constants. So views are found in the statement's text, and in the definitions that DuckDB stores of its views.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { Change, TableName } from '../../engine.ts';
+import type { Change } from '../../port/changes.ts';
+import type { TableName } from '../../port/refs.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { foldedName } from '../sql/identifiers.ts';
 import { tokensOf } from '../sql/statement_checks.ts';

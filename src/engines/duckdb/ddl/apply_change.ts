@@ -2,8 +2,9 @@
 // catalog does not show that the change was applied. The SQL comes from table_ddl.ts and alter_table_sql.ts; catalog_files.ts handles files.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, Change, ChangeCost, DatabaseRef, DroppedTableDefinition, TableRef } from '../../engine.ts';
-import type { Applied, AppliedView } from '../../views.ts';
+import type { Change, ChangeCost, DroppedTableDefinition } from '../../port/changes.ts';
+import type { CatalogRef, DatabaseRef, TableRef } from '../../port/refs.ts';
+import type { Applied, AppliedView } from '../../port/views.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from '../instance/applied_steps.ts';
 import { type Stage, stagesOf } from '../instance/progress.ts';
 import { isConstraintError, violatedByAlteration } from '../query/constraint_violations.ts';

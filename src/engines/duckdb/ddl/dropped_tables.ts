@@ -1,7 +1,8 @@
 // Dropped tables that can be restored: they stay in their schema under an internal name that no statement may use, derived from the
 // object's id. Whether a table with that name exists shows whether the object is dropped, so no step has to be recorded.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { CatalogRef, Change, DatabaseRef, DroppedTable, DroppedTableDefinition, TableRef } from '../../engine.ts';
+import type { Change, DroppedTable, DroppedTableDefinition } from '../../port/changes.ts';
+import type { CatalogRef, DatabaseRef, TableRef } from '../../port/refs.ts';
 import { ownPrefix, rowsOf } from '../instance/applied_steps.ts';
 import { type Stage, stagesOf } from '../instance/progress.ts';
 import { foldedName, qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';

@@ -2,7 +2,7 @@
 // write-ahead log into the file and frees the space of deleted rows.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { TableRef } from '../../engine.ts';
+import type { TableRef } from '../../port/refs.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 
 const checkpointTriesMax = 100;

@@ -2,7 +2,7 @@
 // use, when a partial name could refer to another table.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { ViewSource } from '../../views.ts';
+import type { ViewSource } from '../../port/views.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { sqlInvalid } from '../instance/sql_errors.ts';
 import { quoteIdentifier, sameName } from '../sql/identifiers.ts';

@@ -1,7 +1,7 @@
 // Table sizes: the exact number of rows, and an estimate of their bytes.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { TableDefinition } from '../../../model/records.ts';
-import type { TableRef } from '../../engine.ts';
+import type { TableRef } from '../../port/refs.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteLiteral } from '../sql/identifiers.ts';
 import { blockSizeBytes } from '../storage/catalog_files.ts';

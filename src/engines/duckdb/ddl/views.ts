@@ -3,8 +3,9 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ViewColumn } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { Change, DatabaseRef, ViewRef } from '../../engine.ts';
-import type { AppliedView, BrokenViews, DependentView, RestoredView } from '../../views.ts';
+import type { Change } from '../../port/changes.ts';
+import type { DatabaseRef, ViewRef } from '../../port/refs.ts';
+import type { AppliedView, BrokenViews, DependentView, RestoredView } from '../../port/views.ts';
 import { inTransaction, rowsOf } from '../instance/applied_steps.ts';
 import { cleaned, sqlInvalid } from '../instance/sql_errors.ts';
 import { describedBy } from '../query/results.ts';

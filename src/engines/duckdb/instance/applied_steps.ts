@@ -2,7 +2,8 @@
 // that a step and its work commit together.
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep, StepsPage } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
+import type { InsertStep, StepsPage } from '../../port/rows.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
 /** The internal schema in every catalog. No database may have this name. */

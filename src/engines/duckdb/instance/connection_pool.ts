@@ -2,7 +2,7 @@
 // has prepared it already, if there is one.
 import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
 import { defineCallerFunctions, guardFunctions } from '../sql/guarded_functions.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { countProgress } from './progress.ts';

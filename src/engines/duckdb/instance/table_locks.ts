@@ -2,7 +2,9 @@
 // a table that was copied already, and silently drop it with the old table (DuckDB does); so a rewrite excludes all writers.
 import { Failure } from '../../../standard/failure.ts';
 import { engineWith } from '../../derived_engine.ts';
-import type { Change, EngineWarehouse, TableName, TableRef } from '../../engine.ts';
+import type { Change } from '../../port/changes.ts';
+import type { EngineWarehouse } from '../../port/engine.ts';
+import type { TableName, TableRef } from '../../port/refs.ts';
 
 /** How long a writer waits for a table that is being changed, and a change for writers. */
 const lockWaitMs = 15_000;

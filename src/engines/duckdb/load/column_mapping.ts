@@ -7,7 +7,7 @@ import type { LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { type SourcedColumn, sourcedColumns } from '../../data_files/column_mapping.ts';
 import { invalidColumns } from '../../data_files/load_failures.ts';
-import type { LoadColumn } from '../../load.ts';
+import type { LoadColumn } from '../../port/load.ts';
 import { readPlan } from '../analysis/plan.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { fromJson, hasMap, isNested, fromText as valueFromText } from '../query/insert_rows.ts';

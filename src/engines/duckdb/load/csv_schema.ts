@@ -3,7 +3,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import { firstRecord } from '../../data_files/csv_lines.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
-import type { CsvOptions, DataFile } from '../../load.ts';
+import type { CsvOptions, DataFile } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { statementLimits } from '../sql/statement_limits.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import { type RejectedRow, rejectedFailure, shownMax } from '../../data_files/load_failures.ts';
-import type { FileLoad, FileLoadResult } from '../../load.ts';
+import type { FileLoad, FileLoadResult } from '../../port/load.ts';
 import { commit, noteRows, rememberStep, retryingConflicts, rowsOfStep } from '../instance/applied_steps.ts';
 import type { Stage } from '../instance/progress.ts';
 import { isConstraintError } from '../query/constraint_violations.ts';

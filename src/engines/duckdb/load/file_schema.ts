@@ -6,7 +6,7 @@ import type { Failure } from '../../../standard/failure.ts';
 import { hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
 import { conflictingFormat } from '../../data_files/format_signature.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
-import type { DataFile } from '../../load.ts';
+import type { DataFile } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { csvSchema } from './csv_schema.ts';
 import {

@@ -6,7 +6,7 @@ import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
 import { namesByPosition } from '../../data_files/column_mapping.ts';
 import { invalidColumns } from '../../data_files/load_failures.ts';
-import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../load.ts';
+import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping.ts';

@@ -4,7 +4,7 @@ import { Failure } from '../../../standard/failure.ts';
 import { lineLongerThan } from '../../data_files/csv_lines.ts';
 import { jsonRowBytesMax } from '../../data_files/json_limits.ts';
 import { dataInvalid, withNothingLoaded } from '../../data_files/load_failures.ts';
-import type { DataFile } from '../../load.ts';
+import type { DataFile } from '../../port/load.ts';
 
 /** Limit of a row's text in a failure. */
 const textCharactersMax = 500;

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { link, rm } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { DataFile } from '../../load.ts';
+import type { DataFile } from '../../port/load.ts';
 import type { WriteVersions } from '../analysis/data_versions.ts';
 import { rowsOfStep } from '../instance/applied_steps.ts';
 import type { Interruptible, Sessions } from '../instance/connection_pool.ts';

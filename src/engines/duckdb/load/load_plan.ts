@@ -3,7 +3,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { invalidParameter } from '../../../standard/failure.ts';
 import { namesByPosition } from '../../data_files/column_mapping.ts';
-import type { FileLoad } from '../../load.ts';
+import type { FileLoad } from '../../port/load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';
 import { createTableText, createUniqueKeyTexts, nameList } from '../sql/table_ddl.ts';

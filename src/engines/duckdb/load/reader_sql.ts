@@ -1,7 +1,7 @@
 // The FROM clause by which DuckDB reads a data file. All reader options are explicit, because DuckDB's auto-detection reads a broken file
 // with another schema instead of failing. See file_schema.ts for the columns of a file.
 import { jsonRowBytesMax } from '../../data_files/json_limits.ts';
-import type { CsvOptions, DataFile } from '../../load.ts';
+import type { CsvOptions, DataFile } from '../../port/load.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 
 /** Rows that are sampled to infer the types. */

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { open, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { RowSample } from '../../load.ts';
+import type { RowSample } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';

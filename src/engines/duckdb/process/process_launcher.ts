@@ -1,7 +1,8 @@
 // How the processes of one warehouse are launched: confined, with the directories that they may use and the limits of the warehouse.
 import type { WarehouseSpec } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { ConfinementMeasure, EngineWarehouseOptions } from '../../engine.ts';
+import type { ConfinementMeasure } from '../../port/backends.ts';
+import type { EngineWarehouseOptions } from '../../port/engine.ts';
 import { type Confinement, inactiveOf, type Launch } from '../sandbox/sandbox.ts';
 import { catalogsDirectory } from '../storage/catalog_files.ts';
 import type { Operations } from './protocol.ts';

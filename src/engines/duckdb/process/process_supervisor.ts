@@ -1,9 +1,11 @@
 // The life of the process of a warehouse that has the files of its catalogs: started, started again after its death and with new
 // limits, replaced by a spare one, stopped. See warehouse.ts for what it is asked to do.
 import { Failure, withOutcome } from '../../../standard/failure.ts';
-import type { AttachRequest } from '../../catalog_storage.ts';
-import type { BackendStatus, EngineWarehouseOptions, TableName } from '../../engine.ts';
 import { EngineLost } from '../../engine_lost.ts';
+import type { BackendStatus } from '../../port/backends.ts';
+import type { AttachRequest } from '../../port/catalog_storage.ts';
+import type { EngineWarehouseOptions } from '../../port/engine.ts';
+import type { TableName } from '../../port/refs.ts';
 import { activeOf } from '../sandbox/sandbox.ts';
 import { type CallOptions, EngineProcess } from './engine_process.ts';
 import type { ProcessLauncher } from './process_launcher.ts';

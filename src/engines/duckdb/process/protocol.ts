@@ -3,28 +3,23 @@
 import type { ExpectedTable } from '../../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import type { AttachRequest, CatalogFault, TableComparison } from '../../catalog_storage.ts';
+import type { AttachRequest, CatalogFault, TableComparison } from '../../port/catalog_storage.ts';
+import type { Change, ChangeCost } from '../../port/changes.ts';
+import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from '../../port/load.ts';
+import type { CatalogRef, TableName, TableRef } from '../../port/refs.ts';
+import type { InsertStep, RowsBatch, StoredRows } from '../../port/rows.ts';
+import type { PartToRestore, SnapshotTable, TablePart } from '../../port/snapshot.ts';
 import type {
   BuiltStatement,
-  CatalogRef,
-  Change,
-  ChangeCost,
   DescribedColumn,
   ExecuteOptions,
-  InsertStep,
   PageReady,
   ParsedCreateTable,
-  RowsBatch,
   StatementAnalysis,
   StatementResult,
-  StoredRows,
-  TableName,
-  TableRef,
   TableWrite,
-} from '../../engine.ts';
-import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from '../../load.ts';
-import type { PartToRestore, SnapshotTable, TablePart } from '../../snapshot.ts';
-import type { Applied, ViewReading } from '../../views.ts';
+} from '../../port/statements.ts';
+import type { Applied, ViewReading } from '../../port/views.ts';
 import type { NamedObjects } from '../analysis/named_objects.ts';
 import type { LoadPlan } from '../load/load_plan.ts';
 import type { AttachMessage } from '../storage/attachments.ts';

@@ -1,7 +1,7 @@
 // Converts errors of the engine process for the server: locates them in the caller's text and serializes them.
 import type { Code, RequestOutcome } from '../../../standard/codes.ts';
 import { Failure } from '../../../standard/failure.ts';
-import { StaleAnalysis } from '../../engine.ts';
+import { StaleAnalysis } from '../../port/statements.ts';
 import { engineFailure, FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 import { withoutCatalogs } from '../sql/missing_functions.ts';
 

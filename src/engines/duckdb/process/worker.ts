@@ -1,7 +1,7 @@
 // The program of the engine process: receives calls from the server, interrupts them, reports that it is alive, and exits with the
 // server. Started by engine_process.ts; the server imports nothing from here.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { PageReady } from '../../engine.ts';
+import type { PageReady } from '../../port/statements.ts';
 import type { Interruptible } from '../instance/connection_pool.ts';
 import { CallProgress } from '../instance/progress.ts';
 import { EngineOperations } from './engine_operations.ts';

@@ -1,7 +1,7 @@
 // Builds one SQL statement from a request that changes rows (engines/sql/written_statement.ts): DuckDB parses each part. The statement is
 // analyzed like any other afterwards. See analysis/plan.ts.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { BuiltStatement, SqlFragment, TableWrite } from '../../engine.ts';
+import type { BuiltStatement, SqlFragment, TableWrite } from '../../port/statements.ts';
 import { failureIn, notSingle, writtenStatement } from '../../sql/written_statement.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { offsetOfByte, sqlInvalid } from '../instance/sql_errors.ts';

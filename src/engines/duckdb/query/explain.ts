@@ -1,5 +1,5 @@
 // EXPLAIN: the plan of a statement, and the profile of a run.
-import type { StatementResult } from '../../engine.ts';
+import type { StatementResult } from '../../port/statements.ts';
 import type { Session } from '../instance/connection_pool.ts';
 import type { WireStatement } from '../process/protocol.ts';
 import { bindParameters } from './parameters.ts';

@@ -4,7 +4,8 @@ import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import { holdsType, type LogicalType } from '../../../model/types.ts';
 import { Failure, type Violation, violationsFailure } from '../../../standard/failure.ts';
-import type { InsertStep, RowsBatch, TableRef } from '../../engine.ts';
+import type { TableRef } from '../../port/refs.ts';
+import type { InsertStep, RowsBatch } from '../../port/rows.ts';
 import { inTransaction, rememberSteps, rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { nameList } from '../sql/table_ddl.ts';

@@ -12,7 +12,7 @@ import {
   DuckDBTypeId,
   ResultReturnType,
 } from '@duckdb/node-api';
-import type { DescribedColumn, PageReady, ResultColumn, StatementResult } from '../../engine.ts';
+import type { DescribedColumn, PageReady, ResultColumn, StatementResult } from '../../port/statements.ts';
 import { PagedFile, type PageEnd, rowsFile } from '../../results/paged_file.ts';
 import { noteRows, rememberStep, rowsOfStep } from '../instance/applied_steps.ts';
 import { preparedKey, type Session } from '../instance/connection_pool.ts';

@@ -2,7 +2,7 @@
 import { basename, join } from 'node:path';
 import { Digests } from '../../../files/digests.ts';
 import { Failure } from '../../../standard/failure.ts';
-import { type PageReady, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../../engine.ts';
+import { type PageReady, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../../port/statements.ts';
 import { rowsFile } from '../../results/paged_file.ts';
 import { bindStatement } from '../analysis/bound_statement.ts';
 import type { WriteVersions } from '../analysis/data_versions.ts';

@@ -5,7 +5,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ConfinementMeasure } from '../../engine.ts';
+import type { ConfinementMeasure } from '../../port/backends.ts';
 import { compileCache } from '../process/compile_cache.ts';
 import { namespaceScript } from './namespace_script.ts';
 import { channelVariable, type SandboxReport, type SandboxRequest, sandboxMeasures } from './sandbox_exec.ts';

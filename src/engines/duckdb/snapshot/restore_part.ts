@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
-import type { PartToRestore } from '../../snapshot.ts';
+import type { PartToRestore } from '../../port/snapshot.ts';
 import { inTransaction, retryingConflicts, rowsOf } from '../instance/applied_steps.ts';
 import { dataFailure } from '../load/load_errors.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';

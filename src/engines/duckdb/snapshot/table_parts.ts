@@ -2,7 +2,7 @@
 // changed, and how values are stored that Parquet has no type for.
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { holdsType, type LogicalType } from '../../../model/types.ts';
-import type { PartToRestore, SnapshotTable, TablePart } from '../../snapshot.ts';
+import type { PartToRestore, SnapshotTable, TablePart } from '../../port/snapshot.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { nameList } from '../sql/table_ddl.ts';
 import { duckdbType } from '../types/type_mapping.ts';

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import { formatType } from '../../../model/types.ts';
-import type { TableRef } from '../../engine.ts';
+import type { TableRef } from '../../port/refs.ts';
 import { duckdbType } from '../types/type_mapping.ts';
 import { qualifiedTable, quoteIdentifier } from './identifiers.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, lengthOf, nameList } from './table_ddl.ts';

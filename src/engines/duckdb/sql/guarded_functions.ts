@@ -5,7 +5,7 @@
 // return the engine's own user, schema and version.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { release } from '../../../model/release.ts';
-import { callerFunctions } from '../../engine.ts';
+import { callerFunctions } from '../../port/statements.ts';
 import { quoteIdentifier, quoteLiteral } from './identifiers.ts';
 import { statementLimits as limits } from './statement_limits.ts';
 

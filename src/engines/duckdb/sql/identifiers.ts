@@ -1,5 +1,5 @@
 // Writes names and strings as DuckDB SQL. Names can contain any Unicode except control characters (see model/names.ts).
-import type { DatabaseRef, TableRef } from '../../engine.ts';
+import type { DatabaseRef, TableRef } from '../../port/refs.ts';
 
 /** Always quoted, so that keywords, spaces, dots and case need no special treatment. */
 export function quoteIdentifier(name: string): string {

@@ -4,7 +4,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { formatType, TypeSyntaxError } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { ParsedCreateTable } from '../../engine.ts';
+import type { ParsedCreateTable } from '../../port/statements.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { logicalTypeOf } from '../types/type_mapping.ts';
 import { checkDefault, numberTooLarge, parseTree } from './default_expression.ts';

@@ -1,6 +1,7 @@
 // Parses CREATE VIEW up to AS. The query after AS is checked like any other (see qualified_view_sql.ts).
+
+import type { ParsedCreateView } from '../../port/views.ts';
 import { columnNames, type NameTokens, parsedView, refuseModifiers } from '../../sql/create_view.ts';
-import type { ParsedCreateView } from '../../views.ts';
 import { sqlInvalid } from '../instance/sql_errors.ts';
 import { quoteIdentifier } from './identifiers.ts';
 import { contentOf, type Token, tokensOf, withoutSemicolon } from './statement_checks.ts';

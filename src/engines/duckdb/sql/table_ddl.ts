@@ -1,7 +1,7 @@
 // Generates the SQL that creates a table with a given definition. See apply_change.ts and alter_table_sql.ts for its use.
 import { randomUUID } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
-import type { TableRef } from '../../engine.ts';
+import type { TableRef } from '../../port/refs.ts';
 import { duckdbType } from '../types/type_mapping.ts';
 import { qualifiedSchema, qualifiedTable, quoteIdentifier } from './identifiers.ts';
 

@@ -1,8 +1,8 @@
 // Attaches the catalogs of a warehouse one by one, and reports each to the server: a failure does not keep the others from being
 // attached.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { type AttachReport, type AttachRequest, DamagedFile } from '../../catalog_storage.ts';
-import type { CatalogRef } from '../../engine.ts';
+import { type AttachReport, type AttachRequest, DamagedFile } from '../../port/catalog_storage.ts';
+import type { CatalogRef } from '../../port/refs.ts';
 import { FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 import { attachWithRetry, createCatalog } from './catalog_files.ts';
 

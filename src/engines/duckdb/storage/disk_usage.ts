@@ -1,7 +1,7 @@
 // The disk space of a warehouse: the bytes of its catalog files, and the space of their file system. Measured in the background.
 import { readdir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { CatalogRef } from '../../engine.ts';
+import type { CatalogRef } from '../../port/refs.ts';
 import { catalogsDirectory } from './catalog_files.ts';
 
 const refreshMs = 5_000;

@@ -4,7 +4,7 @@ import { constants, existsSync, statSync } from 'node:fs';
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { basename, relative, sep } from 'node:path';
 import { kindOf } from '../../../operator/operator_file.ts';
-import { type CatalogStorage, CheckpointRunning, DamagedFile } from '../../catalog_storage.ts';
+import { type CatalogStorage, CheckpointRunning, DamagedFile } from '../../port/catalog_storage.ts';
 import { catalogFile, catalogFileExtension, catalogsDirectory } from './catalog_files.ts';
 
 const headerBytes = 4096;

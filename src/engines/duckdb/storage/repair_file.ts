@@ -4,8 +4,8 @@ import { copyFile, type FileHandle, open, rename, stat } from 'node:fs/promises'
 import { DuckDBInstance } from '@duckdb/node-api';
 import type { ExpectedTable } from '../../../model/expected_table.ts';
 import { syncPath } from '../../../store/sync_path.ts';
-import type { FilePosition } from '../../catalog_storage.ts';
-import type { CatalogRef } from '../../engine.ts';
+import type { FilePosition } from '../../port/catalog_storage.ts';
+import type { CatalogRef } from '../../port/refs.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteLiteral } from '../sql/identifiers.ts';
 import { catalogFile, catalogsDirectory } from './catalog_files.ts';

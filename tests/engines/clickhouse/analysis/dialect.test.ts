@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { isSameStatement } from '../../../../src/engines/clickhouse/analysis/shown_definition.ts';
-import { StaleAnalysis, type Statement, type StatementParameters } from '../../../../src/engines/engine.ts';
+import { StaleAnalysis, type Statement, type StatementParameters } from '../../../../src/engines/port/statements.ts';
 import type { ColumnDefinition } from '../../../../src/model/records.ts';
 import { parseType } from '../../../../src/model/types.ts';
 import { Failure } from '../../../../src/standard/failure.ts';

@@ -1,7 +1,7 @@
 // Texts that become parts of definitions and statements: expressions, defaults, CREATE TABLE and CREATE VIEW.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { TableWrite } from '../../../../src/engines/engine.ts';
+import type { TableWrite } from '../../../../src/engines/port/statements.ts';
 import type { ColumnDefinition } from '../../../../src/model/records.ts';
 import { formatType, parseType } from '../../../../src/model/types.ts';
 import { Failure } from '../../../../src/standard/failure.ts';

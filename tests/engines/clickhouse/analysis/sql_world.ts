@@ -7,7 +7,8 @@ import { clickhouseWith } from '../../../../src/engines/clickhouse/clickhouse.ts
 import { HttpServer } from '../../../../src/engines/clickhouse/connection/http_server.ts';
 import { namesOf, storedDatabase } from '../../../../src/engines/clickhouse/names.ts';
 import { qualifiedName, quoteIdentifier } from '../../../../src/engines/clickhouse/sql/identifiers.ts';
-import type { EngineWarehouse, Statement, StatementAnalysis } from '../../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../../src/engines/port/engine.ts';
+import type { Statement, StatementAnalysis } from '../../../../src/engines/port/statements.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { spec } from '../../../conformance/engine/engine_world.ts';

@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { gunzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import * as arrow from 'apache-arrow';
-import type { ExportedFiles, ExportFormat } from '../../../../src/engines/export.ts';
+import type { ExportedFiles, ExportFormat } from '../../../../src/engines/port/export.ts';
 import { arrowCompressions, parquetCompressions, textCompressions } from '../../../../src/model/export_formats.ts';
 import type { TypeKind } from '../../../../src/model/types.ts';
 import { rowReader } from '../../../../src/query/rows/row_validation.ts';

@@ -9,7 +9,7 @@ import { after, afterEach, before, test } from 'node:test';
 import { ConversionThreads } from '../../../../src/engines/clickhouse/export/conversion_threads.ts';
 import { exportRows } from '../../../../src/engines/clickhouse/export/export_rows.ts';
 import { wasLost } from '../../../../src/engines/engine_lost.ts';
-import type { ExportFormat } from '../../../../src/engines/export.ts';
+import type { ExportFormat } from '../../../../src/engines/port/export.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { failureOf } from '../../../conformance/engine/engine_world.ts';
 import { deadlineMs, eventually, spentMs } from '../../../deadline.ts';

@@ -9,7 +9,8 @@ import {
   internalDatabase,
 } from '../../../../src/engines/clickhouse/names.ts';
 import { quoteIdentifier, quoteLiteral } from '../../../../src/engines/clickhouse/sql/identifiers.ts';
-import type { CatalogRef, ClusterAccess } from '../../../../src/engines/engine.ts';
+import type { ClusterAccess } from '../../../../src/engines/port/engine.ts';
+import type { CatalogRef } from '../../../../src/engines/port/refs.ts';
 import type { TestedEngine } from '../../../conformance/engine/engine_world.ts';
 import { deadlineMs } from '../../../deadline.ts';
 import { skippedFor } from '../../../skipped_in_ci.ts';

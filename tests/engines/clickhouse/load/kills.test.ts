@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { FileLoad } from '../../../../src/engines/load.ts';
+import type { FileLoad } from '../../../../src/engines/port/load.ts';
 import { Failure, outcomeOf } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { sampled } from '../../../budget.ts';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { FileLoad } from '../../../../src/engines/load.ts';
+import type { FileLoad } from '../../../../src/engines/port/load.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { spec } from '../../../conformance/engine/engine_world.ts';
 import { accessTo, engineOn } from '../engine.ts';

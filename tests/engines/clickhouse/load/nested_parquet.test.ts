@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
-import type { FileLoad } from '../../../../src/engines/load.ts';
+import type { FileLoad } from '../../../../src/engines/port/load.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { type EngineWorld, failureOf, openEngine, rowsOf } from '../../../conformance/engine/engine_world.ts';
 import { accessTo, engineOn } from '../engine.ts';

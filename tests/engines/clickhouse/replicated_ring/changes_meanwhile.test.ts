@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { parseError, serverFailure } from '../../../../src/engines/clickhouse/connection/clickhouse_error.ts';
-import type { EngineWarehouse } from '../../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../../src/engines/port/engine.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { definitionOf, type EngineWorld, openEngine } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';

@@ -1,5 +1,5 @@
 // A second process with the same servers and the same catalog, as several servers of an installation are.
-import type { EngineWarehouse } from '../../../../src/engines/engine.ts';
+import type { EngineWarehouse } from '../../../../src/engines/port/engine.ts';
 import { type EngineWorld, spec } from '../../../conformance/engine/engine_world.ts';
 import { accessTo, engineOn } from '../engine.ts';
 import { clusterName } from './replicated_ring.ts';

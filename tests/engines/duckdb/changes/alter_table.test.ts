@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { applyChange, costOf } from '../../../../src/engines/duckdb/ddl/apply_change.ts';
 import { qualifiedTable } from '../../../../src/engines/duckdb/sql/identifiers.ts';
-import type { Change } from '../../../../src/engines/engine.ts';
+import type { Change } from '../../../../src/engines/port/changes.ts';
 import type { TableDefinition } from '../../../../src/model/records.ts';
 
 import {

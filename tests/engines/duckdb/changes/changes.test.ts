@@ -7,7 +7,8 @@ import { costOf } from '../../../../src/engines/duckdb/ddl/apply_change.ts';
 import { forgetSteps, inTransaction, rememberStep } from '../../../../src/engines/duckdb/instance/applied_steps.ts';
 import { qualifiedTable } from '../../../../src/engines/duckdb/sql/identifiers.ts';
 import { catalogFile } from '../../../../src/engines/duckdb/storage/catalog_files.ts';
-import type { Change, DatabaseRef, TableRef } from '../../../../src/engines/engine.ts';
+import type { Change } from '../../../../src/engines/port/changes.ts';
+import type { DatabaseRef, TableRef } from '../../../../src/engines/port/refs.ts';
 
 import { assertSurvives, column, definition, hostileName, requireIdempotent, world } from './changes_world.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { qualifiedSchema, qualifiedTable } from '../../../../src/engines/duckdb/sql/identifiers.ts';
-import type { DatabaseRef } from '../../../../src/engines/engine.ts';
+import type { DatabaseRef } from '../../../../src/engines/port/refs.ts';
 import { column, definition, dump, hostileName, requireIdempotent, type World, world } from './changes_world.ts';
 
 const keyed = definition([column('id', 'BIGINT', { nullable: false }), column('n', 'INT')], {

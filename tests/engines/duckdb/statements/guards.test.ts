@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { statementLimits as limits } from '../../../../src/engines/duckdb/sql/statement_limits.ts';
-import type { StatementParameters } from '../../../../src/engines/engine.ts';
+import type { StatementParameters } from '../../../../src/engines/port/statements.ts';
 import { codeOf, openWarehouse, type TestWarehouse } from '../engine_process.ts';
 
 let warehouse: TestWarehouse;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { StaleAnalysis, type StatementParameters } from '../../../../src/engines/engine.ts';
+import { StaleAnalysis, type StatementParameters } from '../../../../src/engines/port/statements.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { plain } from '../../../table_definition.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { StaleAnalysis, type StatementResult } from '../../../../src/engines/engine.ts';
+import { StaleAnalysis, type StatementResult } from '../../../../src/engines/port/statements.ts';
 import { parseJson } from '../../../../src/standard/json/parse_json.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { failureOf, openEngine, type RunOptions } from '../../../conformance/engine/engine_world.ts';

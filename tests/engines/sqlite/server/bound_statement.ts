@@ -1,7 +1,8 @@
 // Binds a statement: replaces the names of tables by those in the file, and lets SQLite report what the statement uses. A statement that
 // uses anything else than the tables that its text names, and known functions, is refused.
 import { constants, type StatementSync } from 'node:sqlite';
-import type { StatementAnalysis, TableName } from '../../../../src/engines/engine.ts';
+import type { TableName } from '../../../../src/engines/port/refs.ts';
+import type { StatementAnalysis } from '../../../../src/engines/port/statements.ts';
 import type { LogicalType } from '../../../../src/model/types.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { parseJson } from '../../../../src/standard/json/parse_json.ts';

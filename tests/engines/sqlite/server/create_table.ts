@@ -1,5 +1,5 @@
 // Parses CREATE TABLE: names, columns with their types, NOT NULL, defaults and keys. Nothing is bound.
-import type { ParsedCreateTable } from '../../../../src/engines/engine.ts';
+import type { ParsedCreateTable } from '../../../../src/engines/port/statements.ts';
 import type { ColumnDefinition } from '../../../../src/model/records.ts';
 import { parseType } from '../../../../src/model/types.ts';
 import { Failure } from '../../../../src/standard/failure.ts';

@@ -1,6 +1,6 @@
 // Reads CSV files as they arrive: records with their fields, and the options that a load leaves open.
 import { isUtf8 } from 'node:buffer';
-import type { CsvOptions } from '../../../../src/engines/load.ts';
+import type { CsvOptions } from '../../../../src/engines/port/load.ts';
 import { dataInvalid } from './load_errors.ts';
 
 export interface CsvRecord {

@@ -1,7 +1,8 @@
 // The file of the engine: one SQLite database with the rows of all catalogs, their names and the steps that were applied. Names are rows
 // of its own tables, and a table of a user is called t_<number> in the file, so that renames and drops rewrite nothing.
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
-import type { CatalogRef, InsertStep, StepsPage, TableName, TableRef } from '../../../../src/engines/engine.ts';
+import type { CatalogRef, TableName, TableRef } from '../../../../src/engines/port/refs.ts';
+import type { InsertStep, StepsPage } from '../../../../src/engines/port/rows.ts';
 import { foldName } from '../../../../src/model/names.ts';
 import type { TableDefinition } from '../../../../src/model/records.ts';
 import { Failure } from '../../../../src/standard/failure.ts';

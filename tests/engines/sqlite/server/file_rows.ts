@@ -1,5 +1,5 @@
 // Reads the rows of a file to load: of CSV, JSON and NDJSON, as values by column of the file.
-import type { CsvOptions, DataFile } from '../../../../src/engines/load.ts';
+import type { CsvOptions, DataFile } from '../../../../src/engines/port/load.ts';
 import { foldName } from '../../../../src/model/names.ts';
 import type { TableDefinition } from '../../../../src/model/records.ts';
 import { Fault } from '../../../../src/model/values/value_validation.ts';

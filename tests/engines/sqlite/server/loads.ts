@@ -1,7 +1,7 @@
 // Loads a file that the server streams, in one transaction with its step: rows are converted to the types of the columns, by name, from
 // other columns or by expressions; rows that do not fit are rejected up to a limit.
 import type { SQLOutputValue, StatementSync } from 'node:sqlite';
-import type { FileLoad, FileLoadResult, LoadColumn } from '../../../../src/engines/load.ts';
+import type { FileLoad, FileLoadResult, LoadColumn } from '../../../../src/engines/port/load.ts';
 import { foldName } from '../../../../src/model/names.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../../src/model/records.ts';
 import { formatType } from '../../../../src/model/types.ts';

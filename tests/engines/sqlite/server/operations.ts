@@ -1,15 +1,10 @@
 // The operations that servers call, by name: the types of their arguments and values, and what they do.
 
-import type { CatalogFault, TableComparison } from '../../../../src/engines/catalog_storage.ts';
 import type { ArgumentOf, DirectOperations, MethodName, ValueOf } from '../../../../src/engines/derived_engine.ts';
-import type {
-  CatalogRef,
-  DescribedColumn,
-  StatementAnalysis,
-  TableName,
-  TableRef,
-} from '../../../../src/engines/engine.ts';
-import type { FileLoadResult } from '../../../../src/engines/load.ts';
+import type { CatalogFault, TableComparison } from '../../../../src/engines/port/catalog_storage.ts';
+import type { FileLoadResult } from '../../../../src/engines/port/load.ts';
+import type { CatalogRef, TableName, TableRef } from '../../../../src/engines/port/refs.ts';
+import type { DescribedColumn, StatementAnalysis } from '../../../../src/engines/port/statements.ts';
 import type { ExpectedTable } from '../../../../src/model/expected_table.ts';
 import { foldName } from '../../../../src/model/names.ts';
 import { formatType, type LogicalType } from '../../../../src/model/types.ts';

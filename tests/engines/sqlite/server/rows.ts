@@ -1,6 +1,7 @@
 // Inserts rows that the server has validated, all or none, together with the steps of their requests.
 
-import type { InsertStep, RowsBatch, TableRef } from '../../../../src/engines/engine.ts';
+import type { TableRef } from '../../../../src/engines/port/refs.ts';
+import type { InsertStep, RowsBatch } from '../../../../src/engines/port/rows.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../../src/model/records.ts';
 import { Failure, type Violation, violationsFailure } from '../../../../src/standard/failure.ts';
 import { appliedStep, type Connection, fileName, recordStep, requireTable } from './database.ts';

@@ -1,13 +1,13 @@
 // Statements of callers: analysis, execution, description and plan; and the texts of requests that become statements.
 import type { SQLOutputValue } from 'node:sqlite';
+import type { TableRef } from '../../../../src/engines/port/refs.ts';
 import type {
   BuiltStatement,
   DescribedColumn,
   SqlFragment,
   StatementAnalysis,
-  TableRef,
   TableWrite,
-} from '../../../../src/engines/engine.ts';
+} from '../../../../src/engines/port/statements.ts';
 import { formatType, type LogicalType } from '../../../../src/model/types.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import {

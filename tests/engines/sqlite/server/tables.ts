@@ -1,6 +1,6 @@
 // The tables of users in the file: their DDL, their defaults, and the copy of a table into another definition.
 import type { SQLOutputValue } from 'node:sqlite';
-import type { Change } from '../../../../src/engines/engine.ts';
+import type { Change } from '../../../../src/engines/port/changes.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../../src/model/records.ts';
 import { formatType, type LogicalType } from '../../../../src/model/types.ts';
 import { Fault } from '../../../../src/model/values/value_validation.ts';

@@ -1,7 +1,7 @@
 // Snapshots: the rows of a catalog as of one instant, read in parts while writers continue, and the restore of such parts into
 // tables. A part is a Parquet file that holds every value exactly. Paths are those of files of this server, which the adapter fills
 // and reads.
-import type { ColumnDefinition } from '../model/records.ts';
+import type { ColumnDefinition } from '../../model/records.ts';
 import type { TableRef } from './refs.ts';
 
 /** Part of a table, in the order of its rows; the boundaries of parts do not depend on their contents. */

@@ -1,6 +1,6 @@
 // Views in the engine port: their dependencies, and the effect of changes on them. An engine creates a view from a text with fully
 // qualified names, so that its meaning never changes; the catalog stores the text as the user wrote it.
-import type { ViewColumn } from '../model/records.ts';
+import type { ViewColumn } from '../../model/records.ts';
 import type { TableName, ViewRef } from './refs.ts';
 
 /** An object that the view names directly; objects under another view are sources of that view. */

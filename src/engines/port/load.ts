@@ -1,7 +1,7 @@
 // Loading a file into a table: the request to the engine and its result. The file is on this server (query/loads/load_sources.ts fetches
 // it): the adapter of an engine on this machine lets the engine read it, and that of another one streams it.
-import type { ColumnDefinition, TableDefinition } from '../model/records.ts';
-import type { LogicalType } from '../model/types.ts';
+import type { ColumnDefinition, TableDefinition } from '../../model/records.ts';
+import type { LogicalType } from '../../model/types.ts';
 import type { TableRef } from './refs.ts';
 
 export type DataFormat = 'csv' | 'json' | 'ndjson' | 'parquet';

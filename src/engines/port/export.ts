@@ -1,6 +1,6 @@
 // Export of the rows of a query to files in the spool of this server, which the adapter writes: the options and the result.
 
-import type { arrowCompressions, parquetCompressions, textCompressions } from '../model/export_formats.ts';
+import type { arrowCompressions, parquetCompressions, textCompressions } from '../../model/export_formats.ts';
 
 export type ExportFormat =
   | { readonly kind: 'parquet'; readonly compression: (typeof parquetCompressions)[number] }

@@ -1,5 +1,5 @@
 // References to catalogs, databases, tables and views in calls to an engine.
-import type { ColumnDefinition } from '../model/records.ts';
+import type { ColumnDefinition } from '../../model/records.ts';
 
 /** `id` identifies the files of a catalog and never changes; `name` is its name in SQL. */
 export interface CatalogRef {
