@@ -10,12 +10,11 @@ import type { EngineEvent } from '../../observe/observations.ts';
 import type { AdmissionRequest } from '../admission.ts';
 import type { ClusterEngine, Credentials, DescribedBackend, RegisteredServers } from '../cluster/registered_servers.ts';
 import type { ReplicaNotices } from '../cluster/replica_notices.ts';
-import type { TableToSum } from '../copies/checksum.ts';
 import type { Backend, BackendStatus, Topology } from './backends.ts';
 import type { AttachReport, AttachRequest, CatalogFault, CatalogStorage, TableComparison } from './catalog_storage.ts';
 import type { Change, ChangeCost } from './changes.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
-import type { CatalogRef, DefinedObject, HiddenCatalog, TableName, TableRef } from './refs.ts';
+import type { CatalogRef, DefinedObject, HiddenCatalog, TableName, TableRef, TableToSum } from './refs.ts';
 import type { CopiedSteps, InsertStep, RowsBatch, RowsPage, StepsPage, StoredRows } from './rows.ts';
 import type { PartToRestore, Snapshot } from './snapshot.ts';
 import type {

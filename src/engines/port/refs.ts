@@ -36,3 +36,8 @@ export interface DefinedObject {
   /** Of a table; undefined while a change of it, of its database or of its catalog is open. */
   readonly columns?: readonly ColumnDefinition[] | undefined;
 }
+
+/** A table, and the columns whose checksums are wanted (model/table_checksum.ts). */
+export interface TableToSum extends TableRef {
+  readonly columns: readonly ColumnDefinition[];
+}

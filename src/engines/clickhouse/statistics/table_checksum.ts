@@ -1,4 +1,5 @@
 // The checksums of a table (model/table_checksum.ts) as expressions over its Distributed table: the servers add up those of their shards.
+
 import type { ColumnDefinition } from '../../../model/records.ts';
 import {
   type ColumnChecksum,
@@ -10,7 +11,7 @@ import {
   type TableChecksum,
 } from '../../../model/table_checksum.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import type { TableToSum } from '../../copies/checksum.ts';
+import type { TableToSum } from '../../port/refs.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import { columnsBeforeAliases, currentReplicas } from '../query/statement_settings.ts';

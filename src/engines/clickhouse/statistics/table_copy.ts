@@ -1,9 +1,10 @@
 // The rows of a table as a Parquet file that a server writes, for a copy in another engine. What readers of Parquet do not read alike is a text
 // there, which they convert exactly.
+
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { LogicalType } from '../../../model/types.ts';
-import type { TableToSum } from '../../copies/checksum.ts';
+import type { TableToSum } from '../../port/refs.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import { columnsBeforeAliases, currentReplicas } from '../query/statement_settings.ts';

@@ -1,5 +1,6 @@
 // The checksums of a table (model/table_checksum.ts) as one statement. Texts with few different values are hashed once for each of these,
 // because MD5 takes a microsecond for each value.
+
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import {
@@ -13,7 +14,7 @@ import {
   type TableChecksum,
 } from '../../../model/table_checksum.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import type { TableToSum } from '../../copies/checksum.ts';
+import type { TableToSum } from '../../port/refs.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 

@@ -1,7 +1,7 @@
 // The checksums of a table (src/model/table_checksum.ts), computed value by value.
+import type { TableToSum } from '../../../../src/engines/port/refs.ts';
 import { createHash } from 'node:crypto';
 import type { SQLOutputValue } from 'node:sqlite';
-import type { TableToSum } from '../../../../src/engines/copies/checksum.ts';
 import {
   type ColumnChecksum,
   checksumNaN,
