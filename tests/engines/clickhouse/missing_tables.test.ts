@@ -5,7 +5,7 @@ import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
 import { availabilityIs, backendsOf } from '../../servers/clusters/cluster_server.ts';
 import { clusterHosts, createClusterWarehouse } from './cluster_warehouse.ts';
-import { askNode } from './ring/ask_node.ts';
+import { askNode, dropHidden } from './ring/ask_node.ts';
 import { missingRing, type Ring, startRing } from './ring/ring.ts';
 
 const lacking = 1;
@@ -110,5 +110,33 @@ describe('a node that cannot replicate and lacks tables', { skip: missingRing },
     }
     await availabilityIs(server, 'shards', ['node-1', backend], 'available');
     (await server.delete(`${database}/tables/lost?purge=true`)).is(200);
+  });
+
+  test('a dropped table whose rows a shard has lost stays dropped, alone and with its database', async () => {
+    const database = '/api/v2/catalogs/shards/databases/dropped';
+    (await server.put(database)).is(201);
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    for (const name of ['kept', 'lost']) {
+      (await server.put(`${database}/tables/${name}`, { columns })).is(201);
+      (await server.post(`${database}/tables/${name}/rows`, { rows })).is(201);
+    }
+    const loseDropped = () => dropHidden(ring.nodes[lacking]);
+    const isRefused = async (path: string, name: string) => {
+      for (let n = 0; n < 2; n++) {
+        const reply = await server.post(path, { name });
+        assert.equal(reply.is(503, 'WAREHOUSE_FAILED').at('outcome'), 'notApplied');
+      }
+    };
+    (await server.delete(`${database}/tables/lost`)).is(200);
+    await loseDropped();
+    await isRefused(`${database}/tables/undrop`, 'lost');
+    (await server.get(`${database}/tables/lost`)).is(404, 'OBJECT_NOT_FOUND');
+    const isThere = await server.post(`${database}/query`, { sql: 'SELECT count(*) FROM kept' });
+    assert.deepEqual(isThere.is(200).at('rows'), [[rows.length]]);
+    (await server.delete(`${database}?cascade=true`)).is(200);
+    await loseDropped();
+    await isRefused('/api/v2/catalogs/shards/databases/undrop', 'dropped');
+    (await server.get(database)).is(404, 'OBJECT_NOT_FOUND');
+    await availabilityIs(server, 'shards', ['node-1', backend], 'available');
   });
 });

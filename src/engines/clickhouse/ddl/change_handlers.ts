@@ -1,7 +1,6 @@
 // How each kind of change is made on the servers. Local tables are renamed and dropped on every server that has them; Distributed tables
 // have no rows and are made anew.
 
-import type { TableDefinition } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { Change } from '../../port/changes.ts';
 import type { CatalogRef, DatabaseRef, TableRef } from '../../port/refs.ts';
@@ -9,7 +8,7 @@ import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, st
 import { qualifiedName } from '../sql/identifiers.ts';
 import type { ChangeOn } from './change_on.ts';
 import { distribute } from './distribute.ts';
-import { renameTable } from './rename_table.ts';
+import { type LocalRename, renameLocalTables, renameTable } from './rename_tables.ts';
 import { createLocalSql } from './table_sql.ts';
 import { createView, dropView, renameView, replaceView, restoreViews } from './views.ts';
 
@@ -53,8 +52,10 @@ const handlers: Handlers = {
     await on.onEach((server) => server.dropDatabase(databaseOf(database)));
   },
   restoreDatabase: async (on, { database, tables, views = [] }) => {
-    await on.onEach((server) => server.createDatabase(databaseOf(database)));
-    for (const { id, name, definition } of tables) await restoreTable(on, { ...database, table: name }, id, definition);
+    const restored = tables.map(({ name, ...rest }) => ({ ...rest, table: { ...database, table: name } }));
+    const renames = restored.map(({ table, id }) => restoringOf(table, id));
+    await renameLocalTables(on, renames, databaseOf(database));
+    for (const { table, definition } of restored) await distribute(on, table, definition);
     await restoreViews(on, database.catalog, views);
   },
   renameDatabase: async (on, { database, newName }) => {
@@ -80,7 +81,10 @@ const handlers: Handlers = {
       await tables.dropTable(database, localTable);
     }),
   hideTable: (on, { table, id }) => hideTable(on, table, id),
-  restoreTable: (on, { table, id, definition }) => restoreTable(on, table, id, definition),
+  restoreTable: async (on, { table, id, definition }) => {
+    await renameLocalTables(on, [restoringOf(table, id)]);
+    await distribute(on, table, definition);
+  },
   purge: (on, { catalog, hidden }) =>
     on.onEach(async (tables) => {
       for (const { id } of hidden) await tables.dropTable(hiddenDatabase(catalog.id), id);
@@ -169,11 +173,10 @@ async function hideTable(on: ChangeOn, table: TableRef, id: string): Promise<voi
   });
 }
 
-async function restoreTable(on: ChangeOn, table: TableRef, id: string, definition: TableDefinition): Promise<void> {
+/** Back from the database of dropped tables. */
+function restoringOf(table: TableRef, id: string): LocalRename {
   const { database, localTable } = nameOf(table);
-  const hidden = await hiddenIn(on, table.catalog);
-  await on.onEach((tables) => tables.renameTable({ database: hidden, table: id }, { database, table: localTable }));
-  await distribute(on, table, definition);
+  return { from: { database: hiddenDatabase(table.catalog.id), table: id }, to: { database, table: localTable } };
 }
 
 async function hiddenIn(on: ChangeOn, catalog: CatalogRef): Promise<string> {

@@ -9,7 +9,7 @@ import { type Code, codes } from '../../../../src/standard/codes.ts';
 import { eventually } from '../../../deadline.ts';
 import { type Reply, start, type TestServer } from '../../../server.ts';
 import { availabilityIs, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
-import { askNode } from '../ring/ask_node.ts';
+import { askNode, dropHidden } from '../ring/ask_node.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const nodes = ['node1', 'node2'];
@@ -237,6 +237,28 @@ describe('a node that lacks tables', { skip: missingOldestVersion }, () => {
       );
       (await server.delete(`${database}/tables/renamed?purge=true`)).is(200);
     });
+
+  test('a dropped table is restored: its hidden copy is missing', async () => {
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    (await server.post(`${database}/tables`, { name: 'r', columns })).is(201);
+    (await server.post(`${database}/tables/r/rows`, { rows: [[1], [2], [3]] })).is(201);
+    (await server.delete(`${database}/tables/r`)).is(200);
+    await dropHidden(ring.servers[lacking]);
+    await eventually('the table is there again', async () => {
+      const reply = await server.post(`${database}/tables/undrop`, { name: 'r' });
+      if (reply.status === 200) return true;
+      assert.equal(reply.status, 503, reply.text);
+      assert.equal(reply.at('outcome'), 'notApplied', reply.text);
+      return false;
+    });
+    await restored('r', 'r__local');
+    await everyAnswer(
+      () => query('SELECT count(*) FROM r'),
+      (each) => assert.deepEqual(each.is(200).at('rows'), [[3]]),
+      requestsMax,
+    );
+    (await server.delete(`${database}/tables/r?purge=true`)).is(200);
+  });
 
   test('a table that was altered by hand is made anew', async () => {
     const columns = () =>

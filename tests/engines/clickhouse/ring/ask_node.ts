@@ -1,4 +1,4 @@
-// A statement to a node of a cluster itself, past the server of Tabularium.
+// Statements to a node of a cluster itself, past the server of Tabularium.
 import assert from 'node:assert/strict';
 import type { RingNode } from './ring.ts';
 
@@ -8,4 +8,13 @@ export async function askNode(node: Pick<RingNode, 'url'> | undefined, sql: stri
   const text = (await response.text()).trim();
   assert.equal(response.status, 200, text);
   return text;
+}
+
+/** Removes the copy that a node has of the only dropped table that can be restored. */
+export async function dropHidden(node: Pick<RingNode, 'url'> | undefined): Promise<void> {
+  const where = "startsWith(database, '_tabularium_')";
+  const found = await askNode(node, `SELECT database, name FROM system.tables WHERE ${where} FORMAT TSVRaw`);
+  const [[database, name] = [], ...others] = found.split('\n').map((line) => line.split('\t'));
+  assert.deepEqual(others, [], found);
+  await askNode(node, `DROP TABLE \`${database}\`.\`${name}\` SYNC`);
 }
