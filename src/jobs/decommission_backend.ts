@@ -47,6 +47,7 @@ export function decommissionKind(parts: Parts): TaskKind<'decommission_backend'>
     attemptsMax: 100_000,
     actsAsPrincipal: true,
     run: (task, context) => new DecommissionRun(parts, task, context).run(),
+    isDecided: (task) => isDropping(parts, task),
     ended: (task) => settle(parts, task),
     abandoned: (task) => settle(parts, task),
   };
@@ -68,6 +69,12 @@ async function settle({ catalog, warehouses }: Parts, { taskId, state, request }
 }
 
 type Task = Pick<TaskRecord<'decommission_backend'>, 'taskId' | 'state' | 'request'>;
+
+/** A backend that has dropped some of its tables must not be in use again as if nothing had happened. */
+async function isDropping({ catalog }: Parts, { taskId, request }: Task): Promise<boolean> {
+  const decommission = (await find(catalog, request.objectId))?.backend.spec.decommission;
+  return decommission?.taskId === taskId && decommission.phase !== 'draining';
+}
 
 async function find(catalog: Catalog, objectId: string) {
   const [warehouse, backend] = await catalog.findChain(objectId);
@@ -98,7 +105,8 @@ class DecommissionRun {
       const elapsedSeconds = (Date.now() - Date.parse(decommission.startedAt)) / 1000;
       const state = await servers.drainState(backend.name, { signal });
       tabletsBefore ??= state.remainingTablets;
-      if (decommission.phase === 'dropping' || state.blockers.length === 0) {
+      // Also where an earlier attempt has dropped some of its tables: another replica of the others may have been lost since.
+      if (state.blockers.length === 0) {
         await this.#drop(backend.name, decommission, servers);
         await storeClusterShape(this.#parts, found);
         return { backendId: backend.name, tabletsDropped: tabletsBefore, queriesCancelled };
@@ -131,12 +139,14 @@ class DecommissionRun {
   /** From its first transaction on, the decommission can no longer be cancelled. */
   async #drop(backend: string, { phase }: Decommission, servers: RegisteredServers): Promise<void> {
     const signal = AbortSignal.timeout(dropMsMax);
-    await this.#setPhase('dropping');
-    // No statement uses it any more, but another replica may have been lost meanwhile.
-    const state = phase === 'draining' ? await servers.drainState(backend, { signal }) : undefined;
-    if (state && state.blockers.length > 0) {
-      await this.#setPhase('draining');
-      throw new Failure('CHANGE_IN_PROGRESS', 'another replica was lost meanwhile');
+    if (phase === 'draining') {
+      await this.#setPhase('dropping');
+      // No statement uses it any more, but another replica may have been lost meanwhile.
+      const { blockers } = await servers.drainState(backend, { signal });
+      if (blockers.length > 0) {
+        await this.#setPhase('draining');
+        throw new Failure('CHANGE_IN_PROGRESS', 'another replica was lost meanwhile');
+      }
     }
     await servers.dropTables(backend, { signal });
     await this.#setPhase('done');

@@ -1,9 +1,12 @@
 // The decommission of a server of which others have all rows: its tables are dropped there, and the rest continues without it.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { systemActor } from '../../../src/model/principal.ts';
+import type { BackendSpec, Decommission } from '../../../src/model/records.ts';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
 import { eventually } from '../../deadline.ts';
+import { askNode } from '../../engines/clickhouse/ring/ask_node.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { start, type TestServer } from '../../server.ts';
 import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } from './cluster_server.ts';
@@ -34,21 +37,50 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
       [count],
     ]);
 
-  test('a decommission is cancelled, and has not failed, if its server died before it cancelled the task', async () => {
-    const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`)).is(202);
+  const tablesLeft = () => askNode(ring.nodes[2], "SELECT count() FROM system.tables WHERE name LIKE '%local'");
+  const change = async (to: (spec: BackendSpec) => BackendSpec) => {
     assert.ok(services);
     const { catalog, warehouses } = services;
-    const path = [
-      { category: 'warehouses', name: 'copies' },
-      { category: 'backends', name: 'node3' },
-    ] as const;
-    // What the cancellation does first.
     await catalog.retrying(async () => {
-      const [, backend] = await catalog.require(path);
-      const { decommission: _, ...spec } = backend.spec;
-      await catalog.update(backend, { spec: { ...spec, disabled: false }, principal: systemActor });
+      const [, backend] = await catalog.require([
+        { category: 'warehouses', name: 'copies' },
+        { category: 'backends', name: 'node3' },
+      ]);
+      await catalog.update(backend, { spec: to(backend.spec), principal: systemActor });
     });
     await warehouses.apply('copies');
+  };
+  /** As a server leaves it that ends in this phase. */
+  const setPhase = (phase: Decommission['phase']) =>
+    change((spec) => {
+      assert.ok(spec.decommission);
+      return { ...spec, decommission: { ...spec.decommission, phase } };
+    });
+
+  test('a decommission is cancelled, and has not failed, if its server died before it cancelled the task', async () => {
+    const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`)).is(202);
+    // What the cancellation does first.
+    await change(({ decommission: _, ...spec }) => ({ ...spec, disabled: false }));
+    (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
+    await availabilityIs(server, 'copies', ['node3'], 'available');
+  });
+
+  test('a decommission that continues after a crash proves again that others have what it drops, and is not cancelled', async () => {
+    const node3 = `${backendsOf('copies')}/node3`;
+    const accepted = (await server.post(`${node3}/decommission`)).is(202);
+    await setPhase('dropping');
+    const task = `/api/v2/tasks/${accepted.at<string>('taskId')}`;
+    await server.post(`${task}/cancel`);
+    // Twice as long as it takes the task to look again.
+    for (let n = 0; n < 4; n++) {
+      await pause(500);
+      assert.equal(await tablesLeft(), '1');
+      assert.ok(!['cancelled', 'failed', 'succeeded'].includes((await server.get(task)).is(200).at('state')));
+    }
+    (await server.get(node3)).is(200, '0', { state: 'decommissioning' });
+    (await server.post(`${node3}/cancel_decommission`)).is(400, 'TASK_NOT_CANCELLABLE');
+    await setPhase('draining');
+    (await server.post(`${node3}/cancel_decommission`)).is(200);
     (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
     await availabilityIs(server, 'copies', ['node3'], 'available');
   });
@@ -66,11 +98,7 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
       decommission: { remainingTablets: 0, blockers: [] },
     });
     await eventually('it is written without it', async () => (await write()).status === 201, 30_000);
-    const url = ring.nodes[2]?.url ?? '';
-    const left = await fetch(
-      `${url}/?query=${encodeURIComponent("SELECT count() FROM system.tables WHERE name LIKE '%local'")}`,
-    );
-    assert.equal((await left.text()).trim(), '0');
+    assert.equal(await tablesLeft(), '0');
     (await server.post(`${backendsOf('copies')}/node3/decommission`)).is(400, 'CHANGE_NOT_SUPPORTED');
     (await server.delete(`${backendsOf('copies')}/node3`)).is(200, '0', { deleted: true });
     await availabilityIs(server, 'copies', ['node1', 'node2'], 'available');
