@@ -178,4 +178,24 @@ describe('a mutation that does not come to its end', { skip: missingRing }, () =
     const stored = all.reduce((sum, text) => sum + Number(text.split('\t')[0]), 0);
     assert.equal(stored, rows.length);
   });
+
+  test('a change of rows reports how many of its parts it has rewritten, and is not cancelled half way', async () => {
+    await ask(second(), `SYSTEM STOP MERGES ${local()}`);
+    const controller = new AbortController();
+    const fractions: number[] = [];
+    const changed = world.run(`UPDATE "${table}" SET a = a + 100`, {
+      step,
+      signal: controller.signal,
+      progress: (fraction) => fractions.push(fraction),
+    });
+    await eventually('the other nodes have rewritten theirs', () => fractions.some((each) => each > 0.5 && each < 1));
+    controller.abort();
+    await ask(second(), `SYSTEM START MERGES ${local()}`);
+    assert.equal((await changed).rowCount, rowCount);
+    const sums = await askAll(`SELECT sum(a) FROM ${local()}`);
+    assert.equal(
+      sums.reduce((sum, each) => sum + Number(each), 0),
+      (rowCount * (rowCount + 1)) / 2 + 100 * rowCount,
+    );
+  });
 });

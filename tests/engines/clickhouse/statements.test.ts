@@ -9,7 +9,7 @@ import { parseError, serverFailure } from '../../../src/engines/clickhouse/conne
 import { HttpServer } from '../../../src/engines/clickhouse/connection/http_server.ts';
 import type { PageReady } from '../../../src/engines/port/statements.ts';
 import { Failure, outcomeOf } from '../../../src/standard/failure.ts';
-import { failureOf, MiB, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
+import { definitionOf, failureOf, MiB, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { accessTo, engineOn } from './engine.ts';
 import { missingRing, startRing } from './ring/ring.ts';
@@ -157,6 +157,24 @@ describe('statements', { skip: missingRing }, async () => {
         const text = `Code: 241. DB::Exception: ${message}. (MEMORY_LIMIT_EXCEEDED) (version 24.8.4.1)`;
         assert.equal(described(serverFailure(parseError(text)))[0], code, text);
       }
+  });
+
+  test('progress is reported while the query of an INSERT runs, and cancelled it inserts nothing', async () => {
+    const { catalog, database } = world;
+    const definition = definitionOf({ a: 'BIGINT' });
+    await world.change({ kind: 'createTable', table: { catalog, database, table: 'filled' }, definition });
+    const controller = new AbortController();
+    const fractions: number[] = [];
+    const failed = failureOf(
+      run('INSERT INTO filled SELECT number FROM numbers(100000000000) WHERE number % 7 = 8', {
+        signal: controller.signal,
+        progress: (fraction) => fractions.push(fraction),
+      }),
+    );
+    await eventually('progress is reported', () => fractions.length > 1);
+    controller.abort();
+    assert.equal((await failed).code, 'STATEMENT_CANCELLED');
+    assert.deepEqual(await rowsOf(world, 'SELECT count(*) FROM filled'), [[0]]);
   });
 
   test('progress is reported while a statement runs', async () => {

@@ -5,30 +5,45 @@ import type { ClickHouseServer } from '../connection/server.ts';
 const intervalMs = 500;
 const callTimeoutMs = 2000;
 
-/** Reports what the server says until it is stopped; a server that does not answer is asked again. */
-export function watchProgress(
+export interface ProgressWatch {
+  readonly stop: () => void;
+}
+
+/** Of one statement. */
+export const watchProgress = (
   server: ClickHouseServer,
   queryId: string,
   report: ReportProgress | undefined,
-): { readonly stop: () => void } {
+): ProgressWatch =>
+  watchFraction(report, async () => {
+    const [row] = await server.rows<{ done: number }>({
+      sql: `SELECT if(total_rows_approx > 0, least(read_rows / total_rows_approx, 1), 0) AS done FROM system.processes
+          WHERE query_id = {id:String}`,
+      parameters: { id: queryId },
+      timeoutMs: callTimeoutMs,
+    });
+    return row?.done ?? 0;
+  });
+
+/** Reports what `ask` finds, if it is more than 0, until it is stopped; servers that do not answer are asked again. */
+export function watchFraction(report: ReportProgress | undefined, ask: () => Promise<number>): ProgressWatch {
   if (!report) return { stop: () => undefined };
   let isAsking = false;
-  const ask = async () => {
+  let isStopped = false;
+  const askAndReport = async () => {
     isAsking = true;
-    const [row] = await server
-      .rows<{ done: number }>({
-        sql: `SELECT if(total_rows_approx > 0, least(read_rows / total_rows_approx, 1), 0) AS done FROM system.processes
-          WHERE query_id = {id:String}`,
-        parameters: { id: queryId },
-        timeoutMs: callTimeoutMs,
-      })
-      .catch(() => []);
+    const done = await ask().catch(() => 0);
     isAsking = false;
-    if (row && row.done > 0) report(row.done);
+    if (done > 0 && !isStopped) report(done);
   };
   const timer = setInterval(() => {
-    if (!isAsking) void ask();
+    if (!isAsking) void askAndReport();
   }, intervalMs);
   timer.unref();
-  return { stop: () => clearInterval(timer) };
+  return {
+    stop: () => {
+      isStopped = true;
+      clearInterval(timer);
+    },
+  };
 }

@@ -16,7 +16,7 @@ import type { RunningWrites } from './running_writes.ts';
 export async function executeWrite(
   context: WarehouseContext,
   { write, parameters, toFailure, analysis }: BoundStatement & { readonly write: BoundWrite },
-  { resultPath, step, timeoutMs, signal }: ExecuteOptions,
+  { resultPath, step, timeoutMs, signal, progress }: ExecuteOptions,
   writes: RunningWrites,
 ): Promise<StatementResult> {
   const { catalog } = write.table;
@@ -29,7 +29,7 @@ export async function executeWrite(
   }
   try {
     return await writes.run(resultPath, step, async (takeStep) => {
-      const work = { parameters, timeoutMs, signal, takeStep, toFailure };
+      const work = { parameters, timeoutMs, signal, progress, takeStep, toFailure };
       const rowCount =
         write.kind === 'insert'
           ? await insertSelect(context, { ...work, write })

@@ -2,12 +2,14 @@
 // none, and once for each step.
 import { randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
+import type { ReportProgress } from '../../port/work.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
+import { watchProgress } from '../query/progress.ts';
 import { callerSettings } from '../query/statement_settings.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { stepsOf } from '../steps/recorded_write.ts';
@@ -23,6 +25,8 @@ export interface InsertSelect {
   readonly parameters: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
+  /** Of the query. */
+  readonly progress: ReportProgress | undefined;
   /** The step by which the rows are inserted once; called when all rows are staged. */
   readonly takeStep: () => string | undefined;
   /** The failure of an error of the query. */
@@ -62,7 +66,10 @@ async function stage(
       const target = await targetColumns(server, staging.load, work.write.columns);
       const into = await createStaging(cluster, server, staging, work.signal);
       const query = await convertedQuery(server, work, target);
-      await server.text({
+      const queryId = randomUUID();
+      const watch = watchProgress(server, queryId, work.progress);
+      const inserted = server.text({
+        queryId,
         sql: `INSERT INTO ${into} (${work.write.columns.map(quoteIdentifier).join(', ')})\n${query}`,
         parameters: work.parameters,
         settings: { ...callerSettings(context), max_partitions_per_insert_block: 0 },
@@ -70,6 +77,7 @@ async function stage(
         isOfCaller: true,
         signal: work.signal,
       });
+      await inserted.finally(watch.stop);
     });
     return await countStaged(cluster, staging.load, work.signal);
   } catch (error) {

@@ -1,8 +1,10 @@
 // How far a server is with a mutation: whether it knows it, has carried it out, or cannot.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
+import type { ReportProgress } from '../../port/work.ts';
 import { type ClickHouseError, parseError, serverFailure } from '../connection/clickhouse_error.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.ts';
+import { type ProgressWatch, watchFraction } from '../query/progress.ts';
 import { hasMutationInKeeper, pathInKeeper } from '../replication/keeper.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 
@@ -54,6 +56,26 @@ async function progressOf(server: ClickHouseServer, mutation: MutationName): Pro
   if (!row || row.known === '0') return undefined;
   return { isPending: row.pending !== '0', reason: row.reason };
 }
+
+/** Reports which part of the parts of its table it has rewritten, on one replica of each shard. */
+export const watchMutation = (
+  cluster: ClickHouseCluster,
+  mutation: MutationName,
+  report: ReportProgress | undefined,
+): ProgressWatch =>
+  watchFraction(report, async () => {
+    const sql =
+      `SELECT toString(count()) AS known, toString(sum(parts_to_do)) AS left, ` +
+      `toString((SELECT count() FROM system.parts WHERE active AND ${ofTable(mutation)})) AS all ` +
+      `FROM system.mutations WHERE ${isOfMutation(mutation)}`;
+    const settings = { aggregate_functions_null_for_empty: 0 };
+    const ask = ([server]: readonly ClickHouseServer[]) =>
+      server?.rows<Record<'known' | 'left' | 'all', string>>({ sql, settings, timeoutMs: callTimeoutMs }) ?? [];
+    const rows = (await Promise.all(cluster.availableOfShards().map(ask))).flat();
+    const all = rows.reduce((sum, row) => sum + Number(row.all), 0);
+    const left = rows.reduce((sum, row) => sum + Number(row.known === '0' ? row.all : row.left), 0);
+    return all === 0 ? 0 : Math.max(0, 1 - left / all);
+  });
 
 /** Whether it was begun: a replica learns of it a moment after the one that it was sent to, and has it in Keeper before that. */
 export async function isKnown(server: ClickHouseServer, mutation: MutationName): Promise<boolean> {

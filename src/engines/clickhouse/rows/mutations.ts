@@ -3,6 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { wasLost } from '../../engine_lost.ts';
+import type { ReportProgress } from '../../port/work.ts';
 import { requireTable } from '../cluster/missing_tables.ts';
 import { ReadTracker } from '../cluster/read_tracker.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
@@ -27,6 +28,7 @@ import {
   type MutationName,
   mayBeForgotten,
   waitForMutation,
+  watchMutation,
 } from './mutation_progress.ts';
 
 export type BoundMutation = Exclude<BoundWrite, { readonly kind: 'insert' }>;
@@ -34,8 +36,12 @@ export type BoundMutation = Exclude<BoundWrite, { readonly kind: 'insert' }>;
 export interface Mutation {
   readonly write: BoundMutation;
   readonly parameters: Readonly<Record<string, string>>;
+  /** As `signal`. */
   readonly timeoutMs: number;
+  /** Ends it while nothing is changed yet: what servers have changed of the rows they cannot undo. */
   readonly signal: AbortSignal;
+  /** Of the parts with the rows. */
+  readonly progress: ReportProgress | undefined;
   /** The step by which the rows are changed once; called before the first of them is. */
   readonly takeStep: () => string | undefined;
   readonly toFailure: (error: unknown) => unknown;
@@ -91,10 +97,13 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
   };
   if (rowCount > 0)
     await recordedWrite(context, catalog, { ...recorded, batch: mark, payload }, async () => {
+      const watch = watchMutation(context.cluster, payload, work.progress);
       try {
         await runMutation(context, payload);
       } catch (error) {
         throw await endOfWrite(context, payload, error, work.toFailure);
+      } finally {
+        watch.stop();
       }
     });
   else if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
@@ -269,7 +278,6 @@ async function runOn(server: ClickHouseServer, payload: MarkedMutation, atSecond
       // On this server: a replica that is away would make it fail where it must wait for all.
       settings: { mutations_sync: 1 },
       timeoutMs: mutationTimeoutMs,
-      isOfCaller: true,
     });
   } catch (error) {
     if (serverCodeOf(error) === unfinishedCode) throw (await endOf(server, payload)) ?? error;
