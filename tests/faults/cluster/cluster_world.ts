@@ -4,6 +4,8 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { eventually } from '../../deadline.ts';
 import { createClusterWarehouse } from '../../engines/clickhouse/cluster_warehouse.ts';
 import {
@@ -48,7 +50,7 @@ const keeperName = 'keeper';
 const flags = [
   '--spare-engine=false',
   '--shutdown-timeout-ms=3000',
-  `--log-level=${process.env.FAULTS_LOG ?? 'silent'}`,
+  `--log-level=${process.env.FAULTS_LOG ?? 'error'}`,
 ];
 
 export class ClusterServer {
@@ -102,7 +104,9 @@ export class ClusterServer {
     this.#process = await eventually('the server starts', attempt, startMs).catch((error) => {
       throw last ?? error;
     });
-    if (process.env.FAULTS_LOG) this.#process.child.stderr?.pipe(process.stderr);
+    const { stderr } = this.#process.child;
+    if (process.env.FAULTS_LOG) stderr?.pipe(process.stderr);
+    else if (stderr) explainDefects(this.host.name, stderr);
     // Its address stays the same, so that clients continue.
     this.#api ??= new CheckedApi(this.#process.url, this.#process.token, this.#known);
     this.#patientApi ??= new PatientApi(this.#process.url, this.#process.token, this.#known);
@@ -136,6 +140,14 @@ export class ClusterServer {
     this.#patientApi?.close();
     await this.kill();
   }
+}
+
+/** Prints what a server logs of each answer with the status 500. */
+function explainDefects(name: string, log: Readable): void {
+  const lines = createInterface({ input: log });
+  lines.on('line', (line) => {
+    if (line.includes('"internalError"')) console.error(`${name}: ${line}`);
+  });
 }
 
 function isStoppedProcess(pid: number): boolean {

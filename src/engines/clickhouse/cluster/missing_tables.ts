@@ -45,7 +45,7 @@ export class MissingTables {
    * out of use where another one can give it to them. `sql`: what was sent.
    */
   async failureOf(error: unknown, sql: string): Promise<Failure | undefined> {
-    if (!(error instanceof ClickHouseError) || !absentCodes.has(error.code)) return undefined;
+    if (!isAbsence(error)) return undefined;
     for (const name of absentNames(error, sql)) if (await this.#isDefined(name)) return missingFailure(error);
     return undefined;
   }
@@ -139,6 +139,10 @@ export interface MemberTables {
   /** It has the table with rows of its own, or needs none. */
   readonly hasRows: boolean;
 }
+
+/** Whether a server says that a table or database is not there. */
+export const isAbsence = (error: unknown): error is ClickHouseError =>
+  error instanceof ClickHouseError && absentCodes.has(error.code);
 
 /** The work may be done by another server. What the statement has done elsewhere is unknown. */
 const missingFailure = (cause: ClickHouseError): Failure =>

@@ -5,6 +5,7 @@ import type { Change, ChangeCost } from '../../port/changes.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
 import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import type { Applied, AppliedView } from '../../port/views.ts';
+import { isAbsence, lacksTableFailure } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf, storedDatabase } from '../names.ts';
@@ -112,8 +113,10 @@ async function applyChange(
     if (change.kind === 'alterTable') await alterTable(on, change);
     else await changeHandlers.apply(on, change);
   } catch (error) {
+    // A server has lost what the change has just made there, because another process took it out of service meanwhile.
+    const failure = isAbsence(error) ? lacksTableFailure() : error;
     // Another server may have done what one that was lost has not.
-    throw isBegun ? withOutcome(error, 'unknown') : error;
+    throw isBegun ? withOutcome(failure, 'unknown') : failure;
   }
   return views.length === 0 ? undefined : { views };
 }
