@@ -24,7 +24,13 @@ export async function describeWarehouse(
     id: object.id,
     name,
     spec: object.spec as WarehouseSpec,
-    backends: backends.map(({ name, spec: { disabled, location, server } }) => ({ name, disabled, location, server })),
+    backends: backends.map(({ name, spec: { disabled, location, server, decommission } }) => ({
+      name,
+      disabled,
+      decommissioned: decommission?.phase === 'done',
+      location,
+      server,
+    })),
   };
 }
 

@@ -71,6 +71,8 @@ export interface RegisteredServers {
 export interface DescribedBackend {
   readonly name: string;
   readonly disabled: boolean;
+  /** It is disabled and has no tables any more. */
+  readonly decommissioned?: boolean;
   readonly location: string;
   readonly server?: ServerIdentity | undefined;
 }

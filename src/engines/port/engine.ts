@@ -160,7 +160,7 @@ export interface EngineWarehouse {
 export interface ClusterAccess {
   /** The name by which its servers know the cluster. */
   readonly name: string;
-  /** All registered servers as of now. A disabled one serves no statements and has no replica that counts, until it is enabled. */
+  /** All registered servers as of now. A disabled one is sent no statements and has no replica that counts, until it is enabled. */
   readonly backends: () => Promise<readonly DescribedBackend[]>;
   readonly credentials: () => Promise<Credentials>;
   /** Absent: no other server reads the warehouse. */

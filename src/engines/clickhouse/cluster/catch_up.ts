@@ -1,7 +1,7 @@
 // Whether a server has everything that it must have before it takes statements.
 import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
-import { cutOff, takeBack } from '../replication/return_of_server.ts';
+import { cutOff, followNames, takeBack } from '../replication/return_of_server.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { catchUpWithoutReplication } from './unreplicated_catch_up.ts';
@@ -39,6 +39,13 @@ export class CatchUp {
     }
     const { completeLeft, definedObject } = this.#options;
     return catchUpWithoutReplication(member, { peers, owns, completeLeft, definedObject, signal });
+  }
+
+  /** Of a disabled server: it gets no tables that it lacks. */
+  async followNames(member: Member): Promise<void> {
+    if (!this.#options.isReplicated()) return;
+    const peers = this.#peersOf(member).map(({ server }) => server);
+    await followNames(member.server, { peers, owns: await this.#options.owns() });
   }
 
   /** Of a server that was complete and was not restarted since. */

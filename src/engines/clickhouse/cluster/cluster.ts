@@ -19,6 +19,7 @@ import type {
 } from '../connection/server.ts';
 import { AlteredTables } from './altered_tables.ts';
 import { CatchUp } from './catch_up.ts';
+import { DisabledReplicas } from './disabled_replicas.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
 import { MissingTables } from './missing_tables.ts';
@@ -50,6 +51,11 @@ export class Cluster implements ClickHouseCluster {
   readonly #options: ClusterOptions;
   readonly #health: Health;
   readonly #missingTables: MissingTables;
+  readonly disabledReplicas = new DisabledReplicas(() =>
+    this.isReplicated && this.shardCount > 1
+      ? this.members().filter(({ isDisabled, isDecommissioned }) => isDisabled && !isDecommissioned)
+      : [],
+  );
   readonly #members = new Map<string, Member>();
   #credentials: CredentialsRead | undefined;
   /** Those that were read last. */
@@ -75,6 +81,7 @@ export class Cluster implements ClickHouseCluster {
       cluster: access.name,
       catchUp: (member, signal) => catchUp.run(member, signal),
       stillComplete: (member) => catchUp.stillComplete(member),
+      followNames: (member) => catchUp.followNames(member),
       compareTables: (member) => {
         void this.#missingTables.compareWith(member);
         void alteredTables.compareWith(member);
@@ -170,6 +177,7 @@ export class Cluster implements ClickHouseCluster {
     if (known && known.location === location) {
       if (known.isDisabled && !disabled) known.lose('it was enabled and has not been checked yet');
       known.isDisabled = disabled;
+      known.isDecommissioned = backend.decommissioned ?? false;
       return;
     }
     void known?.close();

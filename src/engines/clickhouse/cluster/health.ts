@@ -13,6 +13,8 @@ export interface HealthOptions {
   readonly catchUp: (member: Member, signal: AbortSignal) => Promise<Lack | undefined>;
   /** Why a member that was available is no longer complete; undefined: it is. */
   readonly stillComplete: (member: Member) => Promise<string | undefined>;
+  /** Lets the tables of a disabled server have the names that they have on the others. Throws what servers answer. */
+  readonly followNames: (member: Member) => Promise<void>;
   /** Called when the facts of a member were read. */
   readonly compareTables: (member: Member) => void;
 }
@@ -148,6 +150,7 @@ class Watch {
       // It is caught up when it is enabled.
       member.availability = 'unavailable';
       member.errorMessage = null;
+      if (member.missesNames && !member.isDecommissioned) await this.#followNames(member);
       return;
     }
     const { signal } = this.#stopped;
@@ -163,7 +166,19 @@ class Watch {
     if (signal.aborted || member.isDisabled || member.losses !== losses) return;
     member.errorMessage = lack?.message ?? null;
     member.takesBegunWork = lack?.isBegunWork ?? false;
-    if (lack === undefined) member.availability = 'available';
+    if (lack !== undefined) return;
+    member.availability = 'available';
+    member.missesNames = false;
+  }
+
+  async #followNames(member: Member): Promise<void> {
+    const { losses } = member;
+    try {
+      await this.#options.followNames(member);
+      if (losses === member.losses) member.missesNames = false;
+    } catch {
+      // It is tried again in the next round.
+    }
   }
 
   async #readFacts(): Promise<void> {

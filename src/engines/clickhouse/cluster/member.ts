@@ -36,6 +36,10 @@ export class Member {
   /** What callers of the cluster get: its calls are counted, and a lost connection is noticed. */
   readonly counted: ClickHouseServer;
   isDisabled: boolean;
+  /** It is disabled for good: it has no tables. */
+  isDecommissioned: boolean;
+  /** While it is disabled: its tables may have other names than those of the other servers. */
+  missesNames = true;
   identity: ServerIdentity | undefined;
   /** `unavailable` until the first check. */
   availability: Availability = 'unavailable';
@@ -61,6 +65,7 @@ export class Member {
     this.name = backend.name;
     this.location = backend.location;
     this.isDisabled = backend.disabled;
+    this.isDecommissioned = backend.decommissioned ?? false;
     this.identity = backend.server;
     this.server = new HttpServer({ name: backend.name, url: backend.location, credentials, hosts });
     const onLoss = () => {
@@ -89,6 +94,7 @@ export class Member {
     this.losses++;
     this.availability = 'unavailable';
     this.takesBegunWork = false;
+    this.missesNames = true;
     this.equalTables.clear();
     this.errorMessage = message;
   }

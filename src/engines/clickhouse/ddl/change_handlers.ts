@@ -100,23 +100,30 @@ const handlers: Handlers = {
   dropView: (on, { view }) => dropView(on, view),
 };
 
-/** After these, objects no longer have the names that they had. Done again, they do nothing. */
-const takesNames: ReadonlySet<Kind> = new Set<Kind>([
-  'dropCatalog',
+type NamedKind = Change['kind'];
+/** After these, tables have names that they did not have. Done again, they do nothing. */
+const givesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
   'renameCatalog',
-  'hideCatalog',
   'restoreCatalog',
-  'dropDatabase',
   'renameDatabase',
-  'hideDatabase',
   'restoreDatabase',
-  'dropTable',
   'renameTable',
-  'hideTable',
   'restoreTable',
+]);
+/** After these, and those, objects no longer have the names that they had. Done again, they do nothing. */
+const takesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
+  ...givesNames,
+  'dropCatalog',
+  'hideCatalog',
+  'dropDatabase',
+  'hideDatabase',
+  'dropTable',
+  'hideTable',
   'purge',
   'dropView',
 ]);
+
+export const effectOnNames = ({ kind }: Change) => ({ takes: takesNames.has(kind), gives: givesNames.has(kind) });
 
 /** Pairs kinds and handlers, but the type checker loses the pairing in a lookup by a union type. */
 export const changeHandlers = {

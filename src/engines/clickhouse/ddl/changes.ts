@@ -12,7 +12,7 @@ import { namesOf, storedDatabase } from '../names.ts';
 import type { PendingSearch } from '../steps/applied_steps.ts';
 import { completeBefore, refuseLeft } from '../steps/left_writes.ts';
 import { alterTable, costOfAlteration } from './alter_table.ts';
-import { changeHandlers } from './change_handlers.ts';
+import { changeHandlers, effectOnNames } from './change_handlers.ts';
 import type { ChangeOn } from './change_on.ts';
 import { ServerTables } from './server_tables.ts';
 
@@ -93,6 +93,13 @@ async function applyChange(
     await work(tablesOf(server));
     isBegun = true;
   };
+  const { disabledReplicas } = cluster;
+  const { takes, gives } = effectOnNames(change);
+  if (gives) disabledReplicas.requireFollowed();
+  // First on servers that are read although they are disabled: until the others follow, they are not, because they lack the name.
+  const onDisabled = async (work: (tables: ServerTables) => Promise<void>) => {
+    if (takes || gives) await disabledReplicas.follow(run(work), { gives });
+  };
   const on: ChangeOn = {
     context,
     cluster,
@@ -103,6 +110,7 @@ async function applyChange(
       views = applied;
     },
     onEach: async (work) => {
+      await onDisabled(work);
       await cluster.onEach(run(work), { isBegunWork: true });
     },
     onEachCopy: async (work) => {

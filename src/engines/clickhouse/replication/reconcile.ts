@@ -25,6 +25,8 @@ export interface ReconcileOptions {
   readonly owns: OwnsDatabase;
   /** For each statement. */
   readonly timeoutMs: number;
+  /** Tables that it lacks are not created: it only loses names, and tables that were dropped. */
+  readonly isWithoutCreation?: boolean;
 }
 
 /** What was done, as names; of tables that changed their name, the new one. */
@@ -120,8 +122,10 @@ class Reconciliation {
     await this.#clearAbandoned();
     const present = new Set(settled.filter((object) => hasRows(object) || isCurrent(object)).map(keyOf));
     const absent = needed.filter((object) => !present.has(keyOf(object)));
-    await this.#createReplicas(absent.filter(hasRows));
-    await this.#createDerived(absent.filter(isDerived));
+    if (!this.#options.isWithoutCreation) {
+      await this.#createReplicas(absent.filter(hasRows));
+      await this.#createDerived(absent.filter(isDerived));
+    }
     for (const database of schema.databases)
       if (!agreed.databasesOfAny.has(database)) await this.#dropDatabase(database);
     return this.#report;

@@ -38,6 +38,14 @@ export async function takeBack(server: ClickHouseServer, options: ReturnOptions)
   return behind[0] && `${behind.length} of its tables have not caught up: ${reasons[behind[0].reason]}`;
 }
 
+/** Throws what a server answers, and a TypeError without peers. */
+export async function followNames(
+  server: ClickHouseServer,
+  { peers, owns }: Pick<ReturnOptions, 'peers' | 'owns'>,
+): Promise<void> {
+  await reconcile(server, { peers, owns, timeoutMs: callMs, isWithoutCreation: true });
+}
+
 const reasons: Readonly<Record<NotCaughtUp['reason'], string>> = {
   missing: 'a table is missing',
   'read-only': 'it has no session with Keeper',

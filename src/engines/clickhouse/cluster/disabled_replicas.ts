@@ -1,0 +1,54 @@
+// Disabled servers of a cluster that replicates with several shards. They take no statements, but the definition of the cluster has them: each other
+// server picks itself which replica of another shard it reads, and knows its table only by the name. So they follow the names of tables.
+import { Failure } from '../../../standard/failure.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
+import type { Member } from './member.ts';
+import { isAbsence } from './missing_tables.ts';
+
+export class DisabledReplicas {
+  readonly #members: () => readonly Member[];
+
+  /** @param members those that others read although they are disabled. */
+  constructor(members: () => readonly Member[]) {
+    this.#members = members;
+  }
+
+  /** Throws NOT_ENOUGH_BACKENDS if one may have another table by a name that is to be given. */
+  requireFollowed(): void {
+    const behind = this.#members().filter((member) => member.missesNames || !member.answers);
+    if (behind.length > 0) throw this.#doesNotFollow(behind);
+  }
+
+  /** Takes names from tables, or with `gives`, gives them: then each must follow. One that cannot is brought up to date when it answers. */
+  async follow(
+    work: (server: ClickHouseServer) => Promise<unknown>,
+    { gives }: { readonly gives: boolean },
+  ): Promise<void> {
+    const followed = this.#members().map(async (member) => {
+      if (!member.answers) {
+        member.missesNames = true;
+        return;
+      }
+      try {
+        await work(member.server);
+      } catch (error) {
+        // It has no table by this name that others could read.
+        if (isAbsence(error)) return;
+        member.missesNames = true;
+        if (gives) throw this.#doesNotFollow([member], error);
+      }
+    });
+    const failed = (await Promise.allSettled(followed)).find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+
+  #doesNotFollow(behind: readonly Member[], cause?: unknown): Failure {
+    const needed = this.#members().length;
+    return new Failure(
+      'NOT_ENOUGH_BACKENDS',
+      `the disabled backend ${JSON.stringify(behind[0]?.name)} does not follow changes of names, and other backends read its tables`,
+      { needed, available: needed - behind.length },
+      { cause, outcome: 'notApplied' },
+    );
+  }
+}
