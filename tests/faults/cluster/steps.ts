@@ -4,12 +4,12 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { TaskError } from '../../../src/tasks/task.ts';
 import { deadlineFromNow, deadlineMs, eventually } from '../../deadline.ts';
 import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { Random } from '../../random.ts';
 import { type Answer, isAcknowledged, pathOf, type Request } from '../injection/api.ts';
 import type { Fault } from '../injection/fault_plan.ts';
-import { endOfTask } from '../scenarios/atomicity.ts';
 import type { ArmedFault } from './armed_server.ts';
 import { type CheckedApi, clearedMs, endedState } from './checked_api.ts';
 import {
@@ -275,9 +275,12 @@ export function struckAt({ directory }: ClusterServer): string | undefined {
   return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
 }
 
-/** The state in which a task ends, with the code of its failure. */
-async function taskEnds(api: CheckedApi, taskId: string): Promise<NonNullable<ReturnType<typeof endOfTask>>> {
-  let last: object = {};
+/** How a task ends. */
+async function taskEnds(
+  api: CheckedApi,
+  taskId: string,
+): Promise<{ readonly state: string; readonly error?: TaskError }> {
+  let last: Readonly<Record<string, unknown>> = {};
   await eventually(
     'the task has ended',
     async () => {
@@ -288,7 +291,7 @@ async function taskEnds(api: CheckedApi, taskId: string): Promise<NonNullable<Re
   ).catch((error) => {
     throw new Error(`${(error as Error).message}: ${JSON.stringify(last)}`);
   });
-  return endOfTask(last) as NonNullable<ReturnType<typeof endOfTask>>;
+  return { state: String(last.state), ...(last.error ? { error: last.error as TaskError } : {}) };
 }
 
 async function taskSucceeds(api: CheckedApi, taskId: string): Promise<void> {
@@ -300,7 +303,7 @@ async function taskSucceeds(api: CheckedApi, taskId: string): Promise<void> {
 async function moves(api: CheckedApi, request: Request, first: Answer): Promise<void> {
   const end = await taskEnds(api, String(first.result.taskId));
   if (end.state === 'succeeded') return;
-  if (end.code !== 'TASK_INTERRUPTED') throw new Error(`the move has ended so: ${JSON.stringify(end)}`);
+  if (end.error?.code !== 'TASK_INTERRUPTED') throw new Error(`the move has ended so: ${JSON.stringify(end)}`);
   const again = await certain([api], { ...request, key: randomUUID() });
   if (!isAcknowledged(again)) throw new Error(`the move is not repeated: ${JSON.stringify(again)}`);
   await taskSucceeds(api, String(again.result.taskId));
