@@ -1,5 +1,5 @@
-// The servers on which the tests over every endpoint run: SQLite and DuckDB; and, where a file is imported with `?world=cluster`, a store on
-// PostgreSQL and the catalog `default` on a ClickHouse cluster.
+// The servers on which the tests over every endpoint run: SQLite and DuckDB; where a file is imported with `?world=postgresql`, a store on
+// PostgreSQL and DuckDB; with `?world=cluster`, a store on PostgreSQL and the catalog `default` on a ClickHouse cluster.
 
 import { createClient } from '../../src/client/index.ts';
 import { clickhouseWith } from '../../src/engines/clickhouse/clickhouse.ts';
@@ -24,7 +24,16 @@ export interface World {
 
 const usual: World = { start: () => start(), skipped: () => undefined, refusal: () => undefined };
 
-/** Why the other world cannot be started; false if it can. */
+const withoutServerBackups = ({ category }: Operation): string | undefined =>
+  category.name === 'server_backups' ? 'a store on PostgreSQL is backed up with its own tools' : undefined;
+
+const postgresql: World = {
+  start: async () => start({ store: urlOfDatabase(await newStoreDatabase()) }),
+  skipped: withoutServerBackups,
+  refusal: () => undefined,
+};
+
+/** Why the world on a cluster cannot be started; false if it can. */
 export const missingCluster: string | false = missingRing || missingPostgresql;
 
 const isNeeded = ({ endpoint }: Operation, capability: EngineCapability): boolean =>
@@ -55,16 +64,19 @@ const cluster: World = {
     warehousesWithoutKeys.set(both, 'cluster');
     return both;
   },
-  skipped({ category, endpoint }) {
+  skipped(operation) {
     const { catalogSnapshots } = clickhouse.capabilities;
-    if (category.name === 'server_backups') return 'a store on PostgreSQL is backed up with its own tools';
-    return endpoint.action === 'restore' && !catalogSnapshots ? 'the engine takes no backups' : undefined;
+    const { endpoint } = operation;
+    return (
+      withoutServerBackups(operation) ??
+      (endpoint.action === 'restore' && !catalogSnapshots ? 'the engine takes no backups' : undefined)
+    );
   },
   refusal: (operation) =>
     lacking.some((capability) => isNeeded(operation, capability)) ? 'NOT_SUPPORTED_BY_ENGINE' : undefined,
 };
 
-const worlds = { usual, cluster };
+const worlds = { usual, postgresql, cluster };
 
 export const worldOf = (url: string): World =>
   worlds[(new URL(url).searchParams.get('world') ?? 'usual') as keyof typeof worlds];
