@@ -1,7 +1,7 @@
 // Servers that share a store on PostgreSQL: how soon a change made through one is in force on the other, and what one server does in a second.
 import { join } from 'node:path';
 import { missingRing } from '../tests/engines/clickhouse/ring/ring.ts';
-import { missingPostgresql, newStoreDatabase, urlOfDatabase } from '../tests/postgresql.ts';
+import { missingPostgresql, newStoreDatabase, startDurableCluster, urlOfDatabase } from '../tests/postgresql.ts';
 import { lineorderColumns } from './harness/filled_store.ts';
 import { Generator } from './harness/load.ts';
 import { type Bench, type BenchOptions, type Measure, median } from './harness/report.ts';
@@ -198,6 +198,7 @@ export const bench: Bench = {
   async run(options) {
     if (missingPostgresql) throw new Error(missingPostgresql);
     const { workDirectory } = options;
+    startDurableCluster();
     const store = urlOfDatabase(await newStoreDatabase());
     const start = (name: string, pinned: boolean, flags: readonly string[] = []) =>
       TabulariumServer.start({
@@ -224,7 +225,7 @@ export const bench: Bench = {
     return {
       measures,
       notes: [
-        'PostgreSQL runs on the same machine, reached by a socket, without durability (`tests/postgresql.ts`); its processes share the cores with the servers.',
+        'PostgreSQL runs on the same machine, reached by a socket, durable, on the same disk; its processes share the cores with the servers.',
         'From the response to the change until the first response of the other server that shows it, with one request after the other; a request takes about a millisecond itself.',
         'The rates are of one server pinned to a core; its engine runs on the same core.',
         'Requests per second of processor time: one server on a store, and two on another one, in turns, on a warehouse of one ClickHouse server. Of 20 requests, 12 get a table, 3 list 100 tables, 4 are point queries and 1 creates a table. The processor time is that of the processes of the servers; that of PostgreSQL and ClickHouse is beside.',

@@ -3,6 +3,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { openPostgresqlStore, type PostgresqlLocation } from '../src/store/postgresql/postgresql_store.ts';
@@ -155,8 +156,15 @@ export function clusterSetup() {
   };
 }
 
-async function startCluster(): Promise<Cluster> {
-  const { base, ids, asUser } = clusterSetup();
+/** Called before the first database is made: the cluster is on disk and durable, as in operation. For measurements. */
+export function startDurableCluster(): void {
+  if (cluster) throw new Error('the cluster runs already');
+  cluster = startCluster({ isDurable: true });
+}
+
+async function startCluster({ isDurable = false } = {}): Promise<Cluster> {
+  const { base: usualBase, ids, asUser } = clusterSetup();
+  const base = isDurable ? tmpdir() : usualBase;
   const { uid, gid } = ids;
   const directory = mkdtempSync(join(base, 'tabularium-pg-'));
   process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
@@ -170,8 +178,7 @@ async function startCluster(): Promise<Cluster> {
   const settings = {
     unix_socket_directories: directory,
     listen_addresses: '',
-    fsync: 'off',
-    full_page_writes: 'off',
+    ...(isDurable ? {} : { fsync: 'off', full_page_writes: 'off' }),
     max_connections: '300',
     shared_buffers: '32MB',
     dynamic_shared_memory_type: 'mmap',
