@@ -97,7 +97,7 @@ class DecommissionRun {
   async run() {
     const { signal, progress } = this.#context;
     const { drainSeconds, timeoutSeconds } = this.#task.request;
-    let queriesCancelled = 0;
+    const cancelled = new Set<string>();
     let tabletsBefore: number | undefined;
     for (;;) {
       const { warehouse, backend, decommission, found } = await this.#current();
@@ -109,11 +109,11 @@ class DecommissionRun {
       if (state.blockers.length === 0) {
         await this.#drop(backend.name, decommission, servers);
         await storeClusterShape(this.#parts, found);
-        return { backendId: backend.name, tabletsDropped: tabletsBefore, queriesCancelled };
+        return { backendId: backend.name, tabletsDropped: tabletsBefore, queriesCancelled: cancelled.size };
       }
       if (elapsedSeconds >= timeoutSeconds) throw blocked(state);
       if (state.runningQueries > 0 && elapsedSeconds >= drainSeconds)
-        queriesCancelled += await servers.cancelStatements(backend.name, { signal });
+        for (const id of await servers.cancelStatements(backend.name, { signal })) cancelled.add(id);
       progress(null, `${state.remainingTablets} tablets remain; ${state.blockers[0]?.message ?? ''}`);
       await pause(checkMs, undefined, { signal });
     }

@@ -59,8 +59,8 @@ export interface RegisteredServers {
   identityOf(backend: string): ServerIdentity | undefined;
   /** What the server still has and what keeps it from being decommissioned, checked now on all servers. */
   drainState(backend: string, options: { readonly signal: AbortSignal }): Promise<DrainState>;
-  /** Cancels the statements of this product that run on a server. @returns their number. */
-  cancelStatements(backend: string, options: { readonly signal: AbortSignal }): Promise<number>;
+  /** Cancels the statements of this product that run on a server. @returns their ids: one that takes long to end is there again in the next call. */
+  cancelStatements(backend: string, options: { readonly signal: AbortSignal }): Promise<readonly string[]>;
   /** Drops all tables of this product on a server. Call it only if `drainState` has no blockers. Idempotent. */
   dropTables(backend: string, options: { readonly signal: AbortSignal }): Promise<void>;
   /** The number of tables of this product on a server, counted now. Throws REMOTE_UNAVAILABLE. */

@@ -86,12 +86,28 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
   });
 
   test('it is decommissioned when the definition of the cluster is without it, and then deleted', async () => {
-    const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`, { drainSeconds: 5 })).is(202);
+    // Statements that would run for hours, one on each server, because they are spread by load.
+    const endless =
+      'SELECT count(*) FROM orders a, orders b, orders c, orders d, orders e, orders f WHERE a.id + f.id < 0';
+    const queries = Array.from({ length: 3 }, () => server.post(`${shop}/query`, { sql: endless }));
+    // Those of health checks are short.
+    const sql = 'SELECT count() FROM system.processes WHERE is_initial_query AND elapsed > 1';
+    const running = async () => Number(await askNode(ring.nodes[2], sql));
+    await eventually('some run on the backend', async () => (await running()) > 0);
+    const occupying = await running();
+    const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`, { drainSeconds: 1 })).is(202);
     const write = () => server.post(`${shop}/tables/orders/rows`, { rows: [[100]] });
     (await write()).is(503, 'NOT_ENOUGH_BACKENDS', { needed: 3, available: 2, outcome: 'notApplied' });
+    (await Promise.race(queries)).is(400, 'STATEMENT_CANCELLED');
+    // Those on the other servers run on.
+    const search = await server.post('/api/v2/queries/search', { state: 'running' });
+    const left = search.is(200).at<{ queryId: string }[]>('queries');
+    assert.equal(left.length, queries.length - occupying);
+    for (const { queryId } of left) (await server.post(`/api/v2/queries/${queryId}/cancel`)).is(200);
+    for (const query of queries) (await query).is(400, 'STATEMENT_CANCELLED');
     await ring.takeOut(2);
     const ended = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
-    assert.deepEqual(ended.at('result'), { backendId: 'node3', tabletsDropped: 1, queriesCancelled: 0 });
+    assert.deepEqual(ended.at('result'), { backendId: 'node3', tabletsDropped: 1, queriesCancelled: occupying });
     (await server.get(`${backendsOf('copies')}/node3`)).is(200, '0', {
       state: 'decommissioned',
       availability: 'unavailable',

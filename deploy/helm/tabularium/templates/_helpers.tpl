@@ -95,6 +95,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and .Values.clickhouse.enabled (not (and .Values.clickhouse.password .Values.clickhouse.clusterSecret)) -}}
 {{- fail "set clickhouse.password and clickhouse.clusterSecret" -}}
 {{- end -}}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.clients) -}}
+{{- if or .Values.ingress.enabled .Values.serviceMonitor.enabled (ne .Values.service.type "ClusterIP") -}}
+{{- fail "set networkPolicy.clients to the peers that ingress, serviceMonitor or service.type let in (the Ingress controller, Prometheus, the load balancer): without them only pods of the namespace may connect; or set networkPolicy.enabled to false" -}}
+{{- end -}}
+{{- end -}}
 {{- $own := list "host" "port" "dataDir" "store" "config" "insecure" "internalUrl" "secretKeyFile" "tlsCertFile" "tlsKeyFile" -}}
 {{- range $key, $_ := .Values.settings -}}
 {{- if has $key $own -}}

@@ -77,17 +77,15 @@ export class Registered implements RegisteredServers {
     return { remainingTablets: tables.length, runningQueries, blockers };
   }
 
-  async cancelStatements(backend: string, { signal }: Options): Promise<number> {
-    const member = this.#require(backend);
-    const count = await this.#runningQueries(member, signal);
-    if (count > 0)
-      await member.server.text({
-        sql: `KILL QUERY WHERE ${runningWhere} ASYNC`,
-        timeoutMs: callMs,
-        signal,
-        settings: checkSettings,
-      });
-    return count;
+  async cancelStatements(backend: string, { signal }: Options): Promise<readonly string[]> {
+    const { server } = this.#require(backend);
+    const call = { timeoutMs: callMs, signal, settings: checkSettings };
+    const running = await server.rows<{ id: string }>({
+      ...call,
+      sql: `SELECT query_id AS id FROM system.processes WHERE ${runningWhere}`,
+    });
+    if (running.length > 0) await server.text({ ...call, sql: `KILL QUERY WHERE ${runningWhere} ASYNC` });
+    return running.map(({ id }) => id);
   }
 
   async dropTables(backend: string, { signal }: Options): Promise<void> {
