@@ -25,7 +25,8 @@ What follows for a cluster of your own:
   rows, loads and texts in statements are exact. Maps whose keys are arrays, maps or structs cannot be read (\`SQL_NOT_SUPPORTED\`).
 - **Faults on 24.8 that replicates:** servers, nodes, ZooKeeper and the store are killed, frozen and cut from each other while tables are changed, written and read,
   a catalog moves, and nodes are decommissioned, cancelled and returned (\`tests/faults/cluster/replicas.test.ts\`, and longer in \`npm run soak\`).
-  Each of these faults but the cuts is also made at each step of a decommission and of its cancellation (\`tests/faults/cluster/decommissions.test.ts\`, a sample).
+  At each step of a decommission and of its cancellation the server, the node that leaves or another one is killed or frozen, a fault of ZooKeeper is made, or the store is
+  restarted (\`tests/faults/cluster/decommissions.test.ts\`, a sample).
 - **Not run with replication on a supported version:** the tests that cut single connections or damage copies (\`lost_server.test.ts\`, \`left_writes.test.ts\`,
   \`half_done.test.ts\`: they are about copies without replication).
 - **No cluster of the tests has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version

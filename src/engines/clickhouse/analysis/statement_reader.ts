@@ -4,7 +4,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { TableName } from '../../port/refs.ts';
 import type { Statement, StatementAnalysis } from '../../port/statements.ts';
-import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import { commonTablePrefix, RewrittenStatement } from '../sql/rewrite_query.ts';
 import type { RewrittenText } from '../sql/rewritten_text.ts';
@@ -22,6 +22,7 @@ import { readingQuery } from './reading_query.ts';
 import { ShownDefinitions } from './shown_definition.ts';
 import { keyOf, type NameCodec, readObjects, type StoredObject, tokenOf } from './stored_objects.ts';
 import { QueryTrees, treePrefix } from './tree_cache.ts';
+import { ambiguousName, placeInStored, refuseStoredNames, treeName } from './tree_names.ts';
 
 export interface ReadOptions {
   readonly signal?: AbortSignal | undefined;
@@ -71,6 +72,7 @@ export class StatementReader {
   ): Promise<ReadStatement> {
     const parsed = await parseStatement(statement.sql);
     const { sql, tokens, shape, names } = parsed;
+    refuseStoredNames(tokens, names.tables);
     const resolved = names.tables.map((table) => ({ table, name: resolveName(parsed, table, statement) }));
     const written = resolved.map(({ name }) => name);
     const isKnown = known && written.every((name) => known.objects.has(keyOf(name)));
@@ -102,11 +104,7 @@ export class StatementReader {
     const read = (tree?.tables ?? []).flatMap((name): StoredObject[] => {
       if (name === noTable) return [];
       const object = byTreeName.get(name);
-      if (!object)
-        throw new Failure(
-          'SQL_NOT_SUPPORTED',
-          'a table name is ambiguous; write table names in full: catalog.database.table',
-        );
+      if (!object) throw ambiguousName();
       return [object];
     });
     const used = withViews(read, objects, under);
@@ -185,8 +183,7 @@ export class StatementReader {
     const { tables } = await this.#trees.namedIn(server, { text: query, parameters: {} }, true);
     return tables.flatMap((table) => {
       if (table === noTable) return [];
-      const separator = table.indexOf('.');
-      const name = this.codec.named({ database: table.slice(0, separator), table: table.slice(separator + 1) });
+      const name = this.codec.named(placeInStored(table, query));
       if (!name)
         throw new Failure(
           'SQL_NOT_SUPPORTED',
@@ -258,9 +255,6 @@ export class StatementReader {
 
 const unquoted = (text: string) => (text.startsWith('`') ? text.slice(1, -1).replaceAll(/\\(.)/g, '$1') : text);
 const shown = (name: string) => (/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name));
-
-/** As a tree names it. */
-const treeName = ({ database, table }: Pick<StoredNames, 'database' | 'table'>) => `${database}.${table}`;
 
 /** What the names of a statement stand for. */
 export interface KnownObjects {

@@ -45,12 +45,18 @@ export const tables: readonly (readonly [string, string, string, string])[] = [
     'd',
     "id Int64, x Nullable(Decimal(9, 2)), big Nullable(Decimal(38, 10)), at Nullable(DateTime64(6, 'Etc/UTC')), day Nullable(Date32), ok Nullable(Bool)",
   ],
+  // A tree has the same name for both.
+  ['shop', 'main', 'x.hidden', 'id Int64'],
+  ['shop', 'main.x', 'hidden', 'id Int64'],
   ['shop', 's', 'p', 'id Int64, k Nullable(Int32)'],
   ['other', 's', 'p', 'id Int64, k Nullable(Int32)'],
   ['other', 'system', 'users', 'id Int64'],
 ];
 /** Views of `main`, with the text of the servers. */
 const views: readonly (readonly [string, string])[] = [
+  ['of dotted table', 'SELECT id FROM `shop__main`.`x.hidden`'],
+  ['of dotted database', 'SELECT id FROM `shop__main.x`.`hidden`'],
+  ['of both', 'SELECT a.id FROM `shop__main.x`.`hidden` AS a, `shop__main`.`x.hidden` AS b'],
   ['v1', 'SELECT id, k FROM `shop__main`.`t` AS t'],
   ['v2', 'SELECT v1.id, (SELECT max(k) FROM `shop__s`.`p` AS p) AS m FROM `shop__main`.`v1` AS v1'],
   [
