@@ -177,6 +177,17 @@ describe('statements', { skip: missingRing }, async () => {
     assert.deepEqual(await rowsOf(world, 'SELECT count(*) FROM filled'), [[0]]);
   });
 
+  test('a long statement writes as a short one does', async () => {
+    const { catalog, database } = world;
+    const definition = definitionOf({ a: 'BIGINT' });
+    await world.change({ kind: 'createTable', table: { catalog, database, table: 'long' }, definition });
+    // Longer than what servers take by default, which is 256 KiB.
+    const numbers = Array.from({ length: 20_000 }, (_, n) => 1_000_000_000_000 + n);
+    await run(`INSERT INTO long VALUES ${numbers.map((n) => `(${n})`).join(', ')}`);
+    await run(`DELETE FROM long WHERE a IN (${numbers.slice(1).join(', ')})`);
+    assert.deepEqual(await rowsOf(world, 'SELECT count(*) FROM long'), [[1]]);
+  });
+
   test('progress is reported while a statement runs', async () => {
     const controller = new AbortController();
     const fractions: number[] = [];

@@ -20,6 +20,8 @@ const always: Readonly<Record<string, string | number>> = {
   cancel_http_readonly_queries_on_client_close: 1,
   async_insert: 0,
   insert_distributed_sync: 1,
+  // Longer than any text that a request can have, with what the adapter adds to it.
+  max_query_size: 64 * 1024 * 1024,
   // By which the statements of this product are found on the servers.
   log_comment: productComment,
   // Servers that are frozen accept connections and never answer.

@@ -5,6 +5,7 @@ import { Failure } from '../../../standard/failure.ts';
 import type { Change } from '../../port/changes.ts';
 import type { CatalogRef, DatabaseRef, TableRef } from '../../port/refs.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, storedDatabase } from '../names.ts';
+import { takeOverChanges } from '../replication/take_over.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import type { ChangeOn } from './change_on.ts';
 import { distribute } from './distribute.ts';
@@ -90,9 +91,11 @@ const handlers: Handlers = {
       for (const { id } of hidden) await tables.dropTable(hiddenDatabase(catalog.id), id);
     }),
   renameTable,
-  truncateTable: (on, { table }) => {
+  truncateTable: async (on, { table }) => {
     const { database, localTable } = nameOf(table);
-    return on.onEachCopy((tables) => tables.run(`TRUNCATE TABLE ${qualifiedName({ database, table: localTable })}`));
+    const place = { database, table: localTable };
+    await on.onEachCopy((tables) => tables.run(`TRUNCATE TABLE ${qualifiedName(place)}`));
+    await takeOverChanges(on.cluster, place);
   },
   createView,
   replaceView,

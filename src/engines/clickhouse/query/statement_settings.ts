@@ -2,9 +2,6 @@
 import type { ClickHouseCluster } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 
-/** Longer than any text that a request can have. */
-const queryBytesMax = 64 * 1024 * 1024;
-
 /**
  * For statements that read Distributed tables. Which replica of another shard is read, a server decides itself: it is to pick none that lacks
  * what was written two seconds ago or earlier. Changes are acknowledged when replicas have taken them over, or after as long.
@@ -19,7 +16,6 @@ export const callerSettings = ({ spec, cluster }: WarehouseContext) => ({
   ...currentReplicas(cluster),
   max_threads: spec.threads,
   max_memory_usage: spec.memoryLimitBytes,
-  max_query_size: queryBytesMax,
 });
 
 /** For statements that name what they compute: the columns of a table may have the same names. */

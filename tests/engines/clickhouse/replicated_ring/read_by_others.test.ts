@@ -1,6 +1,7 @@
 // Two servers of the API on a cluster that replicates: what one of them acknowledged, the other one reads, although a replica lacks it.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Cluster } from '../../../../src/engines/clickhouse/cluster/cluster.ts';
 import type { ClickHouseServer } from '../../../../src/engines/clickhouse/connection/server.ts';
 import type { ReplicaFinding, ReplicaNotices } from '../../../../src/engines/cluster/replica_notices.ts';
@@ -101,6 +102,21 @@ describe('two servers on a cluster that replicates', { skip: missingPostgresql |
       async () => (await onNode(2, `SELECT count() FROM ${local}`)) === String(inserted),
     );
     await requireAll(other);
+  });
+
+  test('a replica that has not emptied a table as the others have is not read', async () => {
+    await insert(one);
+    await requireAll(other);
+    await onNode(2, `SYSTEM STOP REPLICATION QUEUES ${local}`);
+    const read = one.post(`${database}/tables/t/truncate`).then(async (reply) => {
+      position = String(reply.is(200).headers[readAfter]);
+      inserted = 0;
+      await requireAll(other);
+      await requireAll(one);
+    });
+    // The other nodes need less.
+    await Promise.race([read, pause(2000)]).finally(() => onNode(2, `SYSTEM START REPLICATION QUEUES ${local}`));
+    await read;
   });
 
   describe('one of which does not reach a node', () => {
