@@ -8,17 +8,18 @@ import { isSmall } from '../../grouped_inserts.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
 import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import type { InsertStep, RowsBatch } from '../../port/rows.ts';
-import { serverFailure } from '../connection/clickhouse_error.ts';
+import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
 import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
+import { isAbsent } from '../replication/server_errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { type RecordedWrite, recordedWrite, stepsOf } from '../steps/recorded_write.ts';
 import { readsFloatsExactly } from '../types/read_values.ts';
 import { rowsText } from '../types/row_text.ts';
 import { blockSettings } from './block_settings.ts';
 import { insertBlock, type RowsBlock, toViolation } from './insert_block.ts';
-import { completeAsked, type StoredBlock } from './pending_steps.ts';
+import { changedCodes, completeAsked, type StoredBlock } from './pending_steps.ts';
 import { publishStaged } from './staged_rows.ts';
 
 export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'insertRows'> => ({
@@ -30,12 +31,26 @@ export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'ins
       if (runSignal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');
       // From here on it is not cancelled: a part of the shards may have the rows.
       const recorded = stepsOf(context, steps, batch.rowCount);
-      if (recorded.steps.length > 0) await insertOnce(context, table.catalog, block, batch, recorded);
-      else await insertBlock(context, { ...block, token: randomUUID() });
+      const inserted =
+        recorded.steps.length > 0
+          ? insertOnce(context, table.catalog, block, batch, recorded)
+          : insertBlock(context, { ...block, token: randomUUID() });
+      await inserted.catch((error: unknown) => {
+        throw isChangedMeanwhile(error) ? changedMeanwhile(context, error) : error;
+      });
       context.changed.add({ catalog: table.catalog.name, database: table.database, table: table.table });
       return batch.rowCount;
     }),
 });
+
+/** The table has been dropped, renamed or altered since the rows were read, which fitted it. */
+const isChangedMeanwhile = (error: unknown): error is ClickHouseError =>
+  error instanceof ClickHouseError && (isAbsent(error) || changedCodes.has(error.code));
+
+function changedMeanwhile({ cluster }: WarehouseContext, cause: ClickHouseError): Failure {
+  const outcome = cluster.writesMany ? 'unknown' : 'notApplied';
+  return new Failure('CHANGE_IN_PROGRESS', 'the table is being changed; retry later', {}, { cause, outcome });
+}
 
 type Block = Omit<RowsBlock, 'token'>;
 type Steps = Pick<RecordedWrite, 'steps' | 'isUnnamed'>;

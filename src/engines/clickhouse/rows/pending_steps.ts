@@ -23,7 +23,7 @@ const callTimeoutMs = 10_000;
 /** Of `completeBegun`: the servers would refuse the work again. */
 export const refusals: ReadonlySet<string> = new Set(['OBJECT_NOT_FOUND', 'CONSTRAINT_VIOLATED']);
 /** What is not in the table, or is of another type there. */
-const changedCodes: ReadonlySet<number> = new Set([10, 16, 47, 53, 122]);
+export const changedCodes: ReadonlySet<number> = new Set([10, 16, 47, 53, 122]);
 
 /**
  * @returns the number of rows; undefined if no attempt has come so far that its effects could not be undone. Throws OBJECT_NOT_FOUND and
