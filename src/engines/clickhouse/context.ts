@@ -12,6 +12,7 @@ import { serverFailure } from './connection/clickhouse_error.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
 import { ReplicatedInserts } from './replication/replicated_inserts.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
+import type { CompletionAttempt } from './steps/completion_attempt.ts';
 
 const abandonedEveryMs = 10_000;
 
@@ -19,7 +20,12 @@ const abandonedEveryMs = 10_000;
 export interface LeftWrites {
   /** @returns the number of steps. */
   completeLeft(context: WarehouseContext, signal: AbortSignal): Promise<number>;
-  completeAbandoned(context: WarehouseContext, signal: AbortSignal, running: Set<string>): Promise<void>;
+  /** `attempts`: those of earlier calls, by the batch. */
+  completeAbandoned(
+    context: WarehouseContext,
+    signal: AbortSignal,
+    attempts: Map<string, CompletionAttempt>,
+  ): Promise<void>;
 }
 
 export class WarehouseContext {
@@ -88,12 +94,12 @@ export class WarehouseContext {
 
   /** A write whose server has ended, and that nobody repeats, is not left half done. */
   async #completeAbandoned(signal: AbortSignal): Promise<void> {
-    const running = new Set<string>();
+    const attempts = new Map<string, CompletionAttempt>();
     while (!signal.aborted) {
       await pause(abandonedEveryMs, undefined, { ref: false, signal }).catch(() => undefined);
       if (signal.aborted) continue;
       // A server that is not available now is asked again.
-      await this.#leftWrites.completeAbandoned(this, signal, running).catch(() => undefined);
+      await this.#leftWrites.completeAbandoned(this, signal, attempts).catch(() => undefined);
     }
   }
 

@@ -36,9 +36,8 @@ export interface StepRecord {
 export interface PendingSearch {
   /** Of their names. */
   readonly prefix?: string;
-  /** For how long they have been pending, at least and at most. */
+  /** For how long they have been pending, at least. */
   readonly minutes?: number;
-  readonly minutesMax?: number | undefined;
   /** Fields of their payloads. */
   readonly place?: { readonly database?: string; readonly localTable?: string };
 }
@@ -187,7 +186,7 @@ export class AppliedSteps {
   /** Batches that have been pending for longer than whoever recorded them would take, and that no server has refused. */
   async pendingBatches(
     catalog: CatalogRef,
-    { prefix = '', minutes = pendingMinutes, minutesMax = retentionDays * 24 * 60, place = {} }: PendingSearch = {},
+    { prefix = '', minutes = pendingMinutes, place = {} }: PendingSearch = {},
   ): Promise<readonly string[]> {
     const inCatalog = `catalog = ${quoteLiteral(catalog.id)}`;
     // As JSON has them.
@@ -198,7 +197,7 @@ export class AppliedSteps {
     const sql =
       `SELECT batch, min(step) AS one FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
       `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at <= now('UTC') - INTERVAL ${minutes} MINUTE ` +
-      `AND at >= now('UTC') - INTERVAL ${minutesMax} MINUTE${places.join('')} ` +
+      `AND at >= now('UTC') - INTERVAL ${retentionDays} DAY${places.join('')} ` +
       `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone', 'refused', 'failed')) ` +
       'GROUP BY batch';
     const answers = await this.#onMost((server) =>

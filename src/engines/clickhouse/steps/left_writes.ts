@@ -10,6 +10,7 @@ import { databasePrefix } from '../names.ts';
 import { completeBegun, refusals, refuse } from '../rows/pending_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import type { PendingSearch } from './applied_steps.ts';
+import type { CompletionAttempt } from './completion_attempt.ts';
 import { WriteEnded } from './ended_write.ts';
 
 const callTimeoutMs = 10_000;
@@ -37,33 +38,42 @@ export async function settleWrites(
   return settled;
 }
 
-/** Of the steps of running writes, and of those that the servers refuse. */
+/** Whoever recorded a step may still be at it. */
 const abandonedMinutes = 1;
-const triedMinutes = 60;
+/** Between two attempts to complete the same write; twice as long after each. */
+const attemptMsMin = 10_000;
+const attemptMsMax = 600_000;
 
 /** More at once would occupy servers that have other work. */
 const runningMax = 8;
 
 /**
  * Begins to complete writes that were interrupted a while ago, and that nobody may repeat. A change of rows can take hours, and keeps no other write
- * waiting. `running`: the batches that are being completed; those of earlier calls are left out.
+ * waiting. What fails is tried again, ever more rarely, because a server may be away for days.
  */
 export async function completeAbandoned(
   context: WarehouseContext,
   signal: AbortSignal,
-  running: Set<string>,
+  attempts: Map<string, CompletionAttempt>,
 ): Promise<void> {
-  const search = { minutes: abandonedMinutes, minutesMax: triedMinutes };
+  const pending = new Set<string>();
   for (const catalog of await context.options.catalogs())
-    for (const batch of await context.steps.pendingBatches(catalog, search)) {
-      if (signal.aborted || running.size >= runningMax) return;
-      if (running.has(batch)) continue;
-      running.add(batch);
-      // What fails is tried again, as long as it is recent.
+    for (const batch of await context.steps.pendingBatches(catalog, { minutes: abandonedMinutes })) {
+      pending.add(batch);
+      const attempt = attempts.get(batch) ?? { isRunning: false, pauseMs: attemptMsMin, nextAt: 0 };
+      const running = attempts.values().reduce((count, { isRunning }) => count + Number(isRunning), 0);
+      if (signal.aborted || attempt.isRunning || running >= runningMax || performance.now() < attempt.nextAt) continue;
+      attempt.isRunning = true;
+      attempts.set(batch, attempt);
       void completeLeftBatch(context, catalog, batch)
         .catch(() => undefined)
-        .finally(() => running.delete(batch));
+        .finally(() => {
+          attempt.isRunning = false;
+          attempt.nextAt = performance.now() + attempt.pauseMs;
+          attempt.pauseMs = Math.min(attemptMsMax, 2 * attempt.pauseMs);
+        });
     }
+  for (const [batch, { isRunning }] of attempts) if (!isRunning && !pending.has(batch)) attempts.delete(batch);
 }
 
 /** Also on servers that are not complete: without what they missed they would never be. @returns the number of steps. */
