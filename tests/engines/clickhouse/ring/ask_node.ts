@@ -10,11 +10,11 @@ export async function askNode(node: Pick<RingNode, 'url'> | undefined, sql: stri
   return text;
 }
 
-/** Removes the copy that a node has of the only dropped table that can be restored. */
+/** Removes the copy that a node has of a dropped table that can be restored: of the one that was created last. */
 export async function dropHidden(node: Pick<RingNode, 'url'> | undefined): Promise<void> {
-  const where = "startsWith(database, '_tabularium_')";
-  const found = await askNode(node, `SELECT database, name FROM system.tables WHERE ${where} FORMAT TSVRaw`);
-  const [[database, name] = [], ...others] = found.split('\n').map((line) => line.split('\t'));
-  assert.deepEqual(others, [], found);
+  const hidden = "SELECT database, name FROM system.tables WHERE startsWith(database, '_tabularium_')";
+  // The names are ids, in the order in which the tables were created.
+  const found = await askNode(node, `${hidden} ORDER BY name DESC LIMIT 1 FORMAT TSVRaw`);
+  const [database, name] = found.split('\t');
   await askNode(node, `DROP TABLE \`${database}\`.\`${name}\` SYNC`);
 }
