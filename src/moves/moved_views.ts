@@ -1,6 +1,5 @@
 // Creates the views of a catalog again in the engine that it is moved to. Their texts stay as they were written: a view whose text the
 // engine does not accept cannot be moved.
-
 import type { EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import { newId } from '../model/ids.ts';

@@ -12,9 +12,16 @@ import { serverFailure } from './connection/clickhouse_error.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
 import { ReplicatedInserts } from './replication/replicated_inserts.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
-import type { CompletionAttempt } from './steps/completion_attempt.ts';
 
 const abandonedEveryMs = 10_000;
+
+/** The attempts to complete one write. */
+export interface CompletionAttempt {
+  isRunning: boolean;
+  pauseMs: number;
+  /** Of `performance.now()`. */
+  nextAt: number;
+}
 
 /** What completes the writes that were interrupted (steps/left_writes.ts). */
 export interface LeftWrites {

@@ -1,6 +1,5 @@
 // Constraints on what a statement may turn out to be. A statement assembled from expressions in a request is checked by its plan, because
 // each expression alone may be valid while the assembled text means something else.
-
 import type { TableName } from '../../engines/port/refs.ts';
 import type { StatementAnalysis } from '../../engines/port/statements.ts';
 import { foldName } from '../../model/names.ts';

@@ -1,5 +1,4 @@
 // Requests to run a statement, their callers and their results. See queries.ts.
-
 import type { ExportInto } from '../../engines/port/export.ts';
 import type {
   PageReady,

@@ -1,6 +1,5 @@
 // Builds one SQL statement from a request that changes rows (engines/sql/written_statement.ts): a server parses each part. The statement is
 // analyzed like any other afterwards.
-
 import type { TableRef } from '../../port/refs.ts';
 import type { BuiltStatement, SqlFragment, TableWrite } from '../../port/statements.ts';
 import { failureIn, notSingle, writtenStatement } from '../../sql/written_statement.ts';

@@ -1,5 +1,4 @@
 // A statement of a caller before anything on the servers is known: its tokens, its form and the names in it.
-
 import type { TableName } from '../../port/refs.ts';
 import type { Statement } from '../../port/statements.ts';
 import { sqlInvalid } from '../sql/sql_failures.ts';

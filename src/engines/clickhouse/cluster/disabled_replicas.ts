@@ -2,8 +2,8 @@
 // server picks itself which replica of another shard it reads, and knows its table only by the name. So they follow the names of tables.
 import { Failure } from '../../../standard/failure.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
+import { isAbsent } from '../replication/server_errors.ts';
 import type { Member } from './member.ts';
-import { isAbsence } from './missing_tables.ts';
 
 export class DisabledReplicas {
   readonly #members: () => readonly Member[];
@@ -25,15 +25,12 @@ export class DisabledReplicas {
     { gives }: { readonly gives: boolean },
   ): Promise<void> {
     const followed = this.#members().map(async (member) => {
-      if (!member.answers) {
-        member.missesNames = true;
-        return;
-      }
       try {
+        if (!member.answers) throw new Error('the disabled server does not respond');
         await work(member.server);
       } catch (error) {
         // It has no table by this name that others could read.
-        if (isAbsence(error)) return;
+        if (isAbsent(error)) return;
         member.missesNames = true;
         if (gives) throw this.#doesNotFollow([member], error);
       }

@@ -6,6 +6,7 @@ import type { DefinedObject, TableName } from '../../port/refs.ts';
 import { ClickHouseError, callerMessage } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { namesOf, parsedDatabase, parsedTable } from '../names.ts';
+import { isAbsent } from '../replication/server_errors.ts';
 import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
 import type { Member } from './member.ts';
 import { catalogTables, checkSettings } from './server_facts.ts';
@@ -21,8 +22,8 @@ export interface ComparisonOptions {
   readonly lose: (member: Member, message: string) => void;
 }
 
-/** Of an unknown table or database, of a table that is being dropped, and of a definition that cannot be shown. */
-const absentCodes: ReadonlySet<number> = new Set([60, 81, 218, 390]);
+/** Of a definition that cannot be shown. */
+const notShownCode = 390;
 const message = 'it lacks tables that are defined';
 const lacksTables = 'a server of the warehouse lacks tables that it should have';
 const callMs = 5000;
@@ -45,7 +46,7 @@ export class MissingTables {
    * out of use where another one can give it to them. `sql`: what was sent.
    */
   async failureOf(error: unknown, sql: string): Promise<Failure | undefined> {
-    if (!isAbsence(error)) return undefined;
+    if (!(error instanceof ClickHouseError) || !(isAbsent(error) || error.code === notShownCode)) return undefined;
     for (const name of absentNames(error, sql)) if (await this.#isDefined(name)) return missingFailure(error);
     return undefined;
   }
@@ -139,10 +140,6 @@ export interface MemberTables {
   /** It has the table with rows of its own, or needs none. */
   readonly hasRows: boolean;
 }
-
-/** Whether a server says that a table or database is not there. */
-export const isAbsence = (error: unknown): error is ClickHouseError =>
-  error instanceof ClickHouseError && absentCodes.has(error.code);
 
 /** The work may be done by another server. What the statement has done elsewhere is unknown. */
 const missingFailure = (cause: ClickHouseError): Failure =>

@@ -105,7 +105,7 @@ const handlers: Handlers = {
 
 type NamedKind = Change['kind'];
 /** After these, tables have names that they did not have. Done again, they do nothing. */
-const givesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
+export const givesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
   'renameCatalog',
   'restoreCatalog',
   'renameDatabase',
@@ -114,7 +114,7 @@ const givesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
   'restoreTable',
 ]);
 /** After these, and those, objects no longer have the names that they had. Done again, they do nothing. */
-const takesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
+export const takesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
   ...givesNames,
   'dropCatalog',
   'hideCatalog',
@@ -125,8 +125,6 @@ const takesNames: ReadonlySet<NamedKind> = new Set<NamedKind>([
   'purge',
   'dropView',
 ]);
-
-export const effectOnNames = ({ kind }: Change) => ({ takes: takesNames.has(kind), gives: givesNames.has(kind) });
 
 /** Pairs kinds and handlers, but the type checker loses the pairing in a lookup by a union type. */
 export const changeHandlers = {

@@ -5,14 +5,15 @@ import type { Change, ChangeCost } from '../../port/changes.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
 import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import type { Applied, AppliedView } from '../../port/views.ts';
-import { isAbsence, lacksTableFailure } from '../cluster/missing_tables.ts';
+import { lacksTableFailure } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf, storedDatabase } from '../names.ts';
+import { isAbsent } from '../replication/server_errors.ts';
 import type { PendingSearch } from '../steps/applied_steps.ts';
 import { completeBefore, refuseLeft } from '../steps/left_writes.ts';
 import { alterTable, costOfAlteration } from './alter_table.ts';
-import { changeHandlers, effectOnNames } from './change_handlers.ts';
+import { changeHandlers, givesNames, takesNames } from './change_handlers.ts';
 import type { ChangeOn } from './change_on.ts';
 import { ServerTables } from './server_tables.ts';
 
@@ -94,11 +95,11 @@ async function applyChange(
     isBegun = true;
   };
   const { disabledReplicas } = cluster;
-  const { takes, gives } = effectOnNames(change);
+  const gives = givesNames.has(change.kind);
   if (gives) disabledReplicas.requireFollowed();
   // First on servers that are read although they are disabled: until the others follow, they are not, because they lack the name.
   const onDisabled = async (work: (tables: ServerTables) => Promise<void>) => {
-    if (takes || gives) await disabledReplicas.follow(run(work), { gives });
+    if (takesNames.has(change.kind)) await disabledReplicas.follow(run(work), { gives });
   };
   const on: ChangeOn = {
     context,
@@ -122,7 +123,7 @@ async function applyChange(
     else await changeHandlers.apply(on, change);
   } catch (error) {
     // A server has lost what the change has just made there, because another process took it out of service meanwhile.
-    const failure = isAbsence(error) ? lacksTableFailure() : error;
+    const failure = isAbsent(error) ? lacksTableFailure() : error;
     // Another server may have done what one that was lost has not.
     throw isBegun ? withOutcome(failure, 'unknown') : failure;
   }

@@ -1,5 +1,4 @@
 // A statement of a caller in the form in which the servers run it: analysis/ makes it, and query/ runs it.
-
 import type { TableRef } from '../../port/refs.ts';
 import type { Statement, StatementAnalysis } from '../../port/statements.ts';
 import type { WarehouseContext } from '../context.ts';

@@ -1,5 +1,4 @@
 // Runs statements of callers that write.
-
 import type { TableName } from '../../port/refs.ts';
 import type { ExecuteOptions, StatementResult } from '../../port/statements.ts';
 import type { WarehouseContext } from '../context.ts';

@@ -6,8 +6,8 @@ import { ClickHouseError } from '../connection/clickhouse_error.ts';
  * earlier insert without quorum, a quorum not reached in time, errors of Keeper.
  */
 const waitingCodes: ReadonlySet<number> = new Set([164, 225, 242, 244, 285, 286, 319, 999]);
-/** The server has no such table or database. */
-const absentCodes: ReadonlySet<number> = new Set([60, 81]);
+/** The server has no such table or database, or is dropping the table. */
+const absentCodes: ReadonlySet<number> = new Set([60, 81, 218]);
 const keeperCode = 999;
 const killedCode = 394;
 
@@ -21,7 +21,7 @@ export const isWaiting = (error: unknown): boolean => waitingCodes.has(serverCod
 export const isMissingNode = (error: unknown): boolean =>
   serverCodeOf(error) === keeperCode && /no node|znonode/i.test((error as Error).message);
 
-/** Of an insert: the server that was asked lacks the table, as one that has lost its disk does. */
+/** The server that was asked lacks the table, as one that has lost its disk does. */
 export const isAbsent = (error: unknown): boolean => absentCodes.has(serverCodeOf(error) ?? 0);
 
 /** A decommission of the server, or its operator, has ended the statement. */

@@ -1,5 +1,4 @@
 // The checksums of a table (model/table_checksum.ts) as expressions over its Distributed table: the servers add up those of their shards.
-
 import type { ColumnDefinition } from '../../../model/records.ts';
 import {
   type ColumnChecksum,

@@ -1,6 +1,5 @@
 // The rows of a table as a Parquet file that a server writes, for a copy in another engine. What readers of Parquet do not read alike is a text
 // there, which they convert exactly.
-
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { LogicalType } from '../../../model/types.ts';

@@ -5,12 +5,11 @@ import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../port/refs.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
-import type { WarehouseContext } from '../context.ts';
+import type { CompletionAttempt, WarehouseContext } from '../context.ts';
 import { databasePrefix } from '../names.ts';
 import { completeBegun, refusals, refuse } from '../rows/pending_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import type { PendingSearch } from './applied_steps.ts';
-import type { CompletionAttempt } from './completion_attempt.ts';
 import { WriteEnded } from './ended_write.ts';
 
 const callTimeoutMs = 10_000;
@@ -57,13 +56,14 @@ export async function completeAbandoned(
   attempts: Map<string, CompletionAttempt>,
 ): Promise<void> {
   const pending = new Set<string>();
+  let running = attempts.values().reduce((count, { isRunning }) => count + Number(isRunning), 0);
   for (const catalog of await context.options.catalogs())
     for (const batch of await context.steps.pendingBatches(catalog, { minutes: abandonedMinutes })) {
       pending.add(batch);
       const attempt = attempts.get(batch) ?? { isRunning: false, pauseMs: attemptMsMin, nextAt: 0 };
-      const running = attempts.values().reduce((count, { isRunning }) => count + Number(isRunning), 0);
       if (signal.aborted || attempt.isRunning || running >= runningMax || performance.now() < attempt.nextAt) continue;
       attempt.isRunning = true;
+      running++;
       attempts.set(batch, attempt);
       void completeLeftBatch(context, catalog, batch)
         .catch(() => undefined)

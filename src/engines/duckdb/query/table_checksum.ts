@@ -1,6 +1,5 @@
 // The checksums of a table (model/table_checksum.ts) as one statement. Texts with few different values are hashed once for each of these,
 // because MD5 takes a microsecond for each value.
-
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import {

@@ -1,5 +1,4 @@
 // Parses CREATE VIEW up to AS. The query after AS is checked like any other (see qualified_view_sql.ts).
-
 import type { ParsedCreateView } from '../../port/views.ts';
 import { columnNames, type NameTokens, parsedView, refuseModifiers } from '../../sql/create_view.ts';
 import { sqlInvalid } from '../instance/sql_errors.ts';

@@ -1,6 +1,5 @@
 // Changes of objects, each in one transaction with the record of its step: every step is recorded, and a step that was undone, or that
 // was applied before, does nothing.
-
 import type { Change } from '../../../../src/engines/port/changes.ts';
 import type { CatalogRef, DatabaseRef, TableRef } from '../../../../src/engines/port/refs.ts';
 import { foldName } from '../../../../src/model/names.ts';

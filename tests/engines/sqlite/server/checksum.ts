@@ -1,5 +1,4 @@
 // The checksums of a table (src/model/table_checksum.ts), computed value by value.
-
 import { createHash } from 'node:crypto';
 import type { SQLOutputValue } from 'node:sqlite';
 import type { TableToSum } from '../../../../src/engines/port/refs.ts';
