@@ -4,7 +4,7 @@ import type { Transaction } from 'kysely';
 import type { CatalogRef, HiddenCatalog } from '../engines/port/refs.ts';
 import type { WarehouseDescription } from '../engines/warehouse_description.ts';
 import type { BackendSpec, CatalogSpec, ServerIdentity, WarehouseSpec } from '../model/records.ts';
-import type { Schema } from '../store/schema.ts';
+import type { ObjectState, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { CatalogReader } from './catalog_reader.ts';
@@ -74,7 +74,7 @@ export async function catalogsByWarehouse(catalog: CatalogReader): Promise<Reado
   }
 }
 
-const invisible = ['creating', 'dropping', 'dropped', 'restoring', 'purging'] as const;
+const invisible: readonly ObjectState[] = ['creating', 'dropping', 'dropped', 'restoring', 'purging'];
 /** The data of a catalog in one of these states have no name of their own. */
 const nameless: readonly string[] = ['dropped', 'purging'];
 
@@ -82,19 +82,32 @@ const nameless: readonly string[] = ['dropped', 'purging'];
  * The catalogs that nobody sees and that have data in a warehouse: those being created, moved there, dropped or restored, those that can be restored,
  * and what is left of one that was moved away.
  */
-export async function hiddenCatalogsOf({ db }: Pick<Store, 'db'>, warehouse: string): Promise<HiddenCatalog[]> {
+export async function hiddenCatalogsOf(store: Pick<Store, 'db'>, warehouse: string): Promise<HiddenCatalog[]> {
+  return (await storedCatalogs(store, invisible)).filter((stored) => stored.warehouse === warehouse);
+}
+
+/** All catalogs of the other warehouses, and what is left there of those that were moved away. */
+export async function catalogsOfOthers(store: Pick<Store, 'db'>, warehouse: string): Promise<HiddenCatalog[]> {
+  return (await storedCatalogs(store)).filter((stored) => stored.warehouse !== warehouse);
+}
+
+interface StoredCatalog extends HiddenCatalog {
+  readonly warehouse: string | null;
+}
+
+/** `states`: absent: all. */
+async function storedCatalogs(
+  { db }: Pick<Store, 'db'>,
+  states?: readonly ObjectState[],
+): Promise<readonly StoredCatalog[]> {
   const rows = await db
     .selectFrom('objects')
     .leftJoin('dropped_objects', 'dropped_objects.object_id', 'objects.id')
     .select(['objects.id', 'name', 'category', 'state', 'spec', 'dropped_objects.warehouse'])
     .where('parent_id', 'is', null)
     .where('category', 'in', ['catalogs', leftCopyCategory])
-    .where('state', 'in', invisible)
+    .$if(states !== undefined, (query) => query.where('state', 'in', states ?? []))
     .execute();
-  const isHere = (row: (typeof rows)[0]) =>
-    (row.category === leftCopyCategory ? row.warehouse : (JSON.parse(row.spec) as CatalogSpec).warehouse) === warehouse;
-  const here = rows.filter(isHere);
-  if (here.length === 0) return [];
   // Just before a moved catalog belongs to the warehouse, its data there get its name.
   const moves = await db
     .selectFrom('catalog_moves')
@@ -102,10 +115,11 @@ export async function hiddenCatalogsOf({ db }: Pick<Store, 'db'>, warehouse: str
     .select(['target_id', 'objects.name'])
     .where('switched_at', 'is', null)
     .execute();
-  return here.map(({ id, name, category, state }) => {
-    if (category === leftCopyCategory) return { id, names: [leftName(id)] };
+  return rows.map(({ id, name, category, state, spec, warehouse }) => {
+    if (category === leftCopyCategory) return { id, names: [leftName(id)], warehouse };
     const moved = moves.flatMap((move) => (move.target_id === id ? [move.name] : []));
-    return { id, names: nameless.includes(state) ? [] : [name, ...moved] };
+    const names = nameless.includes(state) ? [] : [name, ...moved];
+    return { id, names, warehouse: (JSON.parse(spec) as CatalogSpec).warehouse };
   });
 }
 

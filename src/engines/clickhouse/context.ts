@@ -4,7 +4,7 @@ import type { WarehouseSpec } from '../../model/records.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { EngineWarehouseOptions } from '../port/engine.ts';
-import type { TableName } from '../port/refs.ts';
+import type { HiddenCatalog, TableName } from '../port/refs.ts';
 import { Cluster } from './cluster/cluster.ts';
 import type { OwnsDatabase } from './cluster/owned_tables.ts';
 import { Registered } from './cluster/registered.ts';
@@ -55,10 +55,11 @@ export class WarehouseContext {
     this.#spec = options.spec;
     if (!options.cluster) throw new Error(`the warehouse ${options.name} has no cluster`);
     const owns = () => this.#owns();
+    const ofOthers = async () => databasesOf((await options.catalogsOfOthers?.()) ?? []);
     const completeLeft = (signal: AbortSignal) => leftWrites.completeLeft(this, signal);
     const { definedObject } = options;
-    this.cluster = new Cluster(options.cluster, { hosts, owns, completeLeft, definedObject });
-    this.registered = new Registered(this.cluster, owns);
+    this.cluster = new Cluster(options.cluster, { hosts, owns, ofOthers, completeLeft, definedObject });
+    this.registered = new Registered(this.cluster, owns, ofOthers);
     this.steps = new AppliedSteps(this.cluster);
     this.#stopped.abort();
   }
@@ -69,10 +70,7 @@ export class WarehouseContext {
       this.options.catalogs(),
       this.options.hiddenCatalogs?.() ?? Promise.resolve([]),
     ]);
-    const all = [...catalogs.map(({ id, name }) => ({ id, names: [name] })), ...hidden];
-    const prefixes = all.flatMap(({ id, names }) => [...names.map(databasePrefix), hiddenPrefix(id)]);
-    const ofDropped = new Set(all.map(({ id }) => hiddenDatabase(id)));
-    return (database) => ofDropped.has(database) || prefixes.some((prefix) => database.startsWith(prefix));
+    return databasesOf([...catalogs.map(({ id, name }) => ({ id, names: [name] })), ...hidden]);
   }
 
   get isRunning(): boolean {
@@ -129,6 +127,12 @@ export class WarehouseContext {
       throw stopped.aborted ? suspended('unknown') : serverFailure(error);
     }
   }
+}
+
+function databasesOf(catalogs: readonly HiddenCatalog[]): OwnsDatabase {
+  const prefixes = catalogs.flatMap(({ id, names }) => [...names.map(databasePrefix), hiddenPrefix(id)]);
+  const ofDropped = new Set(catalogs.map(({ id }) => hiddenDatabase(id)));
+  return (database) => ofDropped.has(database) || prefixes.some((prefix) => database.startsWith(prefix));
 }
 
 const suspended = (outcome: 'notApplied' | 'unknown') =>

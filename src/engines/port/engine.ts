@@ -183,6 +183,8 @@ export interface EngineWarehouseOptions {
   readonly catalogs: () => Promise<readonly CatalogRef[]>;
   /** Those that nobody sees and that have data here: being created, moved or dropped, or dropped and retained. Absent: none. */
   readonly hiddenCatalogs?: (() => Promise<readonly HiddenCatalog[]>) | undefined;
+  /** All catalogs of other warehouses, in any state: their data may be on the same servers. Absent: none. */
+  readonly catalogsOfOthers?: (() => Promise<readonly HiddenCatalog[]>) | undefined;
   /** What the store defines by this name, in any case of its letters; undefined if nothing, or if its name is being changed. Absent: unknown. */
   readonly definedObject?: ((name: TableName) => Promise<DefinedObject | undefined>) | undefined;
   /** The catalogs to attach, called at each start; absent: all. */

@@ -29,6 +29,8 @@ export interface OpenWarehousesOptions {
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
   /** See `EngineWarehouseOptions.hiddenCatalogs`. */
   readonly hiddenCatalogsOf: (warehouse: string) => Promise<readonly HiddenCatalog[]>;
+  /** See `EngineWarehouseOptions.catalogsOfOthers`. */
+  readonly catalogsOfOthers?: (warehouse: string) => Promise<readonly HiddenCatalog[]>;
   /** See `EngineWarehouseOptions.definedObject`. */
   readonly definedObject?: (warehouse: string, name: TableName) => Promise<DefinedObject | undefined>;
   /** Free space on the disk of the data directory. */
@@ -120,8 +122,8 @@ export class OpenWarehouses {
   }
 
   #opened(description: WarehouseDescription): OpenWarehouse {
-    const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf, hiddenCatalogsOf, definedObject } =
-      this.#options;
+    const { dataDirectory, spoolDirectory, readableDirectories, observe } = this.#options;
+    const { catalogsOf, hiddenCatalogsOf, catalogsOfOthers, definedObject } = this.#options;
     const adapter = this.#adapterOf(description);
     const guard = new CatalogGuard({
       dataDirectory,
@@ -148,6 +150,7 @@ export class OpenWarehouses {
       observe,
       catalogs: () => catalogsOf(description.name),
       hiddenCatalogs: () => hiddenCatalogsOf(description.name),
+      catalogsOfOthers: catalogsOfOthers && (() => catalogsOfOthers(description.name)),
       definedObject: definedObject && ((name) => definedObject(description.name, name)),
       toAttach: async () => guard.attachable(await catalogsOf(description.name)),
       attached: (report) => guard.reported(report),

@@ -10,6 +10,8 @@ export interface CatchUpOptions {
   /** All registered servers. */
   readonly members: () => readonly Member[];
   readonly owns: () => Promise<OwnsDatabase>;
+  /** See `StrayOptions`. */
+  readonly ofOthers: (() => Promise<OwnsDatabase>) | undefined;
   /** Completes the writes that were interrupted. @returns their number. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
@@ -28,13 +30,14 @@ export class CatchUp {
   /** @returns what the server lacks; undefined: it is complete. Throws what the server answers, or that it does not answer. */
   async run(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
     const peers = this.#peersOf(member);
+    const { ofOthers } = this.#options;
     const owns = await this.#options.owns();
     if (this.#options.isReplicated()) {
       const servers = peers.map(({ server }) => server);
       // Before the check: changes that are acknowledged from now on are on this replica, or exclude it again.
       member.exclusion = undefined;
       await this.#options.notices?.publishReading(member.name);
-      const message = await takeBack(member.server, { peers: servers, owns, signal });
+      const message = await takeBack(member.server, { peers: servers, owns, ofOthers, signal });
       return message === undefined ? undefined : { message, isBegunWork: false };
     }
     const { completeLeft, definedObject } = this.#options;
@@ -45,7 +48,8 @@ export class CatchUp {
   async followNames(member: Member): Promise<void> {
     if (!this.#options.isReplicated()) return;
     const peers = this.#peersOf(member).map(({ server }) => server);
-    await followNames(member.server, { peers, owns: await this.#options.owns() });
+    const { owns, ofOthers } = this.#options;
+    await followNames(member.server, { peers, owns: await owns(), ofOthers });
   }
 
   /** Of a server that was complete and was not restarted since. */

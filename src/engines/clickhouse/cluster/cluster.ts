@@ -30,6 +30,8 @@ export interface ClusterOptions {
   readonly hosts: HostAllowlist | undefined;
   /** Whether a database belongs to this warehouse. */
   readonly owns: () => Promise<OwnsDatabase>;
+  /** See `StrayOptions`. */
+  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   /** See `CatchUpOptions`. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   /** See `EngineWarehouseOptions`. */
@@ -72,6 +74,7 @@ export class Cluster implements ClickHouseCluster {
     const catchUp = new CatchUp({
       members: () => this.members(),
       owns: options.owns,
+      ofOthers: options.ofOthers,
       completeLeft: options.completeLeft,
       definedObject,
       isReplicated: () => this.isReplicated,

@@ -27,10 +27,13 @@ interface Options {
 export class Registered implements RegisteredServers {
   readonly #cluster: Cluster;
   readonly #owns: () => Promise<OwnsDatabase>;
+  readonly #ofOthers: () => Promise<OwnsDatabase>;
 
-  constructor(cluster: Cluster, owns: () => Promise<OwnsDatabase>) {
+  /** `ofOthers`: see `StrayOptions`. */
+  constructor(cluster: Cluster, owns: () => Promise<OwnsDatabase>, ofOthers: () => Promise<OwnsDatabase>) {
     this.#cluster = cluster;
     this.#owns = owns;
+    this.#ofOthers = ofOthers;
   }
 
   refresh(): Promise<void> {
@@ -103,7 +106,9 @@ export class Registered implements RegisteredServers {
     const strays = await this.#strays(member, owns);
     for (const { database, table } of strays)
       await run(`DROP TABLE IF EXISTS ${qualifiedName({ database, table })} SYNC`);
+    const ofOthers = await this.#ofOthers();
     for (const database of new Set(strays.map((stray) => stray.database))) {
+      if (ofOthers(database)) continue;
       const isFormer = (name: string) => name === database && name !== asideDatabase;
       const { tables } = await ownedSchema(member.server, { owns: isFormer, timeoutMs: callMs, signal });
       if (database !== asideDatabase && !tables.some(hasRows))
@@ -115,7 +120,7 @@ export class Registered implements RegisteredServers {
   #strays(member: Member, owns: OwnsDatabase): Promise<readonly Pick<ReplicaState, 'database' | 'table'>[]> {
     if (!this.#cluster.isReplicated) return Promise.resolve([]);
     const peers = this.#peersOf(member).map(({ server }) => server);
-    return strayReplicas(member.server, { peers, owns, timeoutMs: callMs });
+    return strayReplicas(member.server, { peers, owns, ofOthers: this.#ofOthers, timeoutMs: callMs });
   }
 
   #require(backend: string): Member {

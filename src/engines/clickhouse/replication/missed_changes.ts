@@ -28,6 +28,8 @@ export interface StrayOptions {
   /** The servers that count. */
   readonly peers: readonly ClickHouseServer[];
   readonly owns: OwnsDatabase;
+  /** Whether a database belongs to a catalog of another warehouse, which may be on the same servers, as of the call. Absent: none does. */
+  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   readonly timeoutMs: number;
 }
 
@@ -37,7 +39,7 @@ export interface StrayOptions {
  */
 export async function strayReplicas(
   server: ClickHouseServer,
-  { peers, owns, timeoutMs }: StrayOptions,
+  { peers, owns, ofOthers, timeoutMs }: StrayOptions,
 ): Promise<readonly ReplicaState[]> {
   const candidates = (await replicaStates(server, timeoutMs)).filter(({ database }) => !owns(database));
   if (candidates.length === 0) return [];
@@ -45,18 +47,23 @@ export async function strayReplicas(
     peers.map((peer) => replicaStates(peer, timeoutMs).catch((): ReplicaState[] => [])),
   );
   const owned = new Set(ofPeers.flat().flatMap(({ database, uuid }) => (owns(database) ? [uuid] : [])));
-  return straysAmong(candidates, (uuid) => owned.has(uuid));
+  return straysAmong(candidates, (uuid) => owned.has(uuid), (await ofOthers?.()) ?? (() => false));
 }
 
 /** What was moved aside is in a database of its own, of which each table stands for itself. */
 export const asideDatabase = '_tabularium_aside';
 
-/** @param candidates in databases that are not owned. @param isKnown whether peers have the table of this UUID. */
+/**
+ * @param candidates in databases that are not owned. @param isKnown whether peers have the table of this UUID.
+ * @param ofOthers the name may have become that of a catalog of another warehouse: its tables are there, too.
+ */
 export function straysAmong<T extends { readonly database: string; readonly uuid?: string | undefined }>(
   candidates: readonly T[],
   isKnown: (uuid: string) => boolean,
+  ofOthers: OwnsDatabase,
 ): readonly T[] {
   const known = candidates.filter(({ uuid }) => uuid !== undefined && isKnown(uuid));
-  const former = new Set(known.map(({ database }) => database).filter((database) => database !== asideDatabase));
+  const isFormer = (database: string) => database !== asideDatabase && !ofOthers(database);
+  const former = new Set(known.map(({ database }) => database).filter(isFormer));
   return candidates.filter((each) => each.uuid !== undefined && (former.has(each.database) || known.includes(each)));
 }

@@ -23,6 +23,8 @@ export interface ReconcileOptions {
   readonly peers: readonly ClickHouseServer[];
   /** False for the databases of the servers themselves and of other users, in which nothing is changed. */
   readonly owns: OwnsDatabase;
+  /** See `StrayOptions`. */
+  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   /** For each statement. */
   readonly timeoutMs: number;
   /** Tables that it lacks are not created: it only loses names, and tables that were dropped. */
@@ -139,10 +141,16 @@ class Reconciliation {
     const { owns, timeoutMs } = this.#options;
     const all = await readSchema(this.#server, () => true, timeoutMs);
     const candidates = all.objects.filter(({ database }) => !owns(database));
-    const strays = straysAmong(candidates, (uuid) => agreed.objects.has(uuid));
+    const ofOthers = await this.#ofOthers();
+    const strays = straysAmong(candidates, (uuid) => agreed.objects.has(uuid), ofOthers);
     const objects = [...all.objects.filter(({ database }) => owns(database)), ...strays];
     const schema: ServerSchema = { ...all, databases: all.databases.filter(owns), objects };
-    return { schema, formerDatabases: new Set(strays.map(({ database }) => database)) };
+    const former = strays.map(({ database }) => database).filter((database) => !ofOthers(database));
+    return { schema, formerDatabases: new Set(former) };
+  }
+
+  async #ofOthers(): Promise<OwnsDatabase> {
+    return (await this.#options.ofOthers?.()) ?? (() => false);
   }
 
   /**
@@ -153,7 +161,10 @@ class Reconciliation {
     const { owns, peers, timeoutMs } = this.#options;
     const { objects } = await readSchema(this.#server, (name) => !owns(name) && name !== asideDatabase, timeoutMs);
     const databases = Map.groupBy(objects, ({ database }) => database);
+    // After the databases were read: a catalog that is created or renamed meanwhile is known.
+    const ofOthers = await this.#ofOthers();
     for (const [database, contents] of databases) {
+      if (ofOthers(database)) continue;
       const tables = contents.filter(hasRows);
       if (tables.length === 0 || !contents.every((object) => hasRows(object) || isDerived(object))) continue;
       const sql = `SELECT 1 AS found FROM system.databases WHERE name = ${quoteLiteral(database)}`;

@@ -12,6 +12,8 @@ export interface ReturnOptions {
   /** The servers that count. */
   readonly peers: readonly ClickHouseServer[];
   readonly owns: OwnsDatabase;
+  /** See `StrayOptions`. */
+  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -24,9 +26,9 @@ const callMs = 5000;
  * While no other server counts there is nothing to compare with: then it must have all tables that Keeper knows it to have, and all their parts.
  */
 export async function takeBack(server: ClickHouseServer, options: ReturnOptions): Promise<string | undefined> {
-  const { peers, owns, signal } = options;
+  const { peers, owns, ofOthers, signal } = options;
   if (peers.length > 0) {
-    await reconcile(server, { peers, owns, timeoutMs: callMs });
+    await reconcile(server, { peers, owns, ofOthers, timeoutMs: callMs });
   } else {
     const [replica, shard] = await Promise.all([macroOf(server, 'replica', callMs), macroOf(server, 'shard', callMs)]);
     const lost = await lostTables(server, { replica, shard, timeoutMs: callMs });
@@ -41,9 +43,9 @@ export async function takeBack(server: ClickHouseServer, options: ReturnOptions)
 /** Throws what a server answers, and a TypeError without peers. */
 export async function followNames(
   server: ClickHouseServer,
-  { peers, owns }: Pick<ReturnOptions, 'peers' | 'owns'>,
+  { peers, owns, ofOthers }: Pick<ReturnOptions, 'peers' | 'owns' | 'ofOthers'>,
 ): Promise<void> {
-  await reconcile(server, { peers, owns, timeoutMs: callMs, isWithoutCreation: true });
+  await reconcile(server, { peers, owns, ofOthers, timeoutMs: callMs, isWithoutCreation: true });
 }
 
 const reasons: Readonly<Record<NotCaughtUp['reason'], string>> = {

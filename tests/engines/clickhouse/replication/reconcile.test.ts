@@ -144,6 +144,40 @@ describe('a server that returns', { skip: missingReplicatedRing }, () => {
     await sameSchemas();
   });
 
+  test('keeps a table that was dropped everywhere else, in a database of another warehouse', async () => {
+    const [first, second, third] = servers as [HttpServer, HttpServer, HttpServer];
+    const peers = [second, third];
+    const own = (name: string) => owns(name) && name !== 'other__shop';
+    const table = { ...newTable('orders'), database: 'other__shop' };
+    await createTable([first, second], table);
+    await inserts.insert(batchOf(table, 'a', [1, 2]), { servers: [first, second], replicasOfShard: 2, timeoutMs });
+    // As when its last other backend is decommissioned.
+    await onEach([second], 'DROP DATABASE other__shop');
+    const ofOthers = async () => (name: string) => name === 'other__shop';
+    const report = await reconcile(first, { peers, owns: own, ofOthers, timeoutMs });
+    assert.deepEqual([report.movedAside, report.dropped], [[], []]);
+    assert.equal((await rowsOn(first, table)).size, 2);
+    // Of a catalog that exists nowhere.
+    const later = await reconcile(first, { peers, owns: own, timeoutMs });
+    assert.deepEqual(later.movedAside, [`other__shop.${table.localTable}`]);
+  });
+
+  test('takes only its own tables from a database whose name is that of a catalog of another warehouse by now', async () => {
+    const [first, ...peers] = servers as [HttpServer, HttpServer, HttpServer];
+    const own = (name: string) => owns(name) && name !== 'former__shop';
+    const followed = newTable('followed');
+    const ofOther = { ...newTable('of_other'), database: 'former__shop' };
+    await createTable([first], { ...followed, database: 'former__shop' });
+    await createTable(peers, followed);
+    await createTable([first], ofOther);
+    const ofOthers = async () => (name: string) => name === 'former__shop';
+    const report = await reconcile(first, { peers, owns: own, ofOthers, timeoutMs });
+    assert.deepEqual(report.renamed, [`${database}.${followed.localTable}`]);
+    assert.deepEqual(report.movedAside, []);
+    assert.equal((await rowsOn(first, ofOther)).size, 0);
+    await onEach([first], 'DROP DATABASE former__shop');
+  });
+
   test('is left alone where its peers do not agree, because a change is under way', async () => {
     const [first, ...peers] = servers as [HttpServer, HttpServer, HttpServer];
     const halfDone = newTable('half_done');
