@@ -112,7 +112,8 @@ class DecommissionRun {
         return { backendId: backend.name, tabletsDropped: tabletsBefore, queriesCancelled: cancelled.size };
       }
       if (elapsedSeconds >= timeoutSeconds) throw blocked(state);
-      if (state.runningQueries > 0 && elapsedSeconds >= drainSeconds)
+      // Also if it did not say what runs on it: its statements may be why it does not respond.
+      if (elapsedSeconds >= drainSeconds)
         for (const id of await servers.cancelStatements(backend.name, { signal })) cancelled.add(id);
       progress(null, `${state.remainingTablets} tablets remain; ${state.blockers[0]?.message ?? ''}`);
       await pause(checkMs, undefined, { signal });

@@ -15,6 +15,7 @@ export function clusterAccess(
 ): ClusterAccess | undefined {
   if (!cluster) return undefined;
   return {
+    warehouseId: id,
     name: cluster.name,
     backends: async () => (await sources.current()).backends,
     credentials: async () => {

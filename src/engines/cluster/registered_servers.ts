@@ -59,7 +59,7 @@ export interface RegisteredServers {
   identityOf(backend: string): ServerIdentity | undefined;
   /** What the server still has and what keeps it from being decommissioned, checked now on all servers. */
   drainState(backend: string, options: { readonly signal: AbortSignal }): Promise<DrainState>;
-  /** Cancels the statements of this product that run on a server. @returns their ids: one that takes long to end is there again in the next call. */
+  /** Cancels the statements of the warehouse that run on a server. @returns their ids: one that takes long to end is there again in the next call; none while the server does not respond. */
   cancelStatements(backend: string, options: { readonly signal: AbortSignal }): Promise<readonly string[]>;
   /** Drops all tables of this product on a server. Call it only if `drainState` has no blockers. Idempotent. */
   dropTables(backend: string, options: { readonly signal: AbortSignal }): Promise<void>;

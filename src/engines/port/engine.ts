@@ -158,6 +158,8 @@ export interface EngineWarehouse {
 
 /** How the servers of a warehouse are reached whose engine is a cluster of its own. */
 export interface ClusterAccess {
+  /** Also by it, statements on servers that several warehouses share are attributed to one of them. */
+  readonly warehouseId: string;
   /** The name by which its servers know the cluster. */
   readonly name: string;
   /** All registered servers as of now. A disabled one is sent no statements and has no replica that counts, until it is enabled. */

@@ -12,6 +12,7 @@ export const accessTo = (
   name: string = clusters.shards,
   isDisabled: (backend: string) => boolean = () => false,
 ): ClusterAccess => ({
+  warehouseId: name,
   name,
   backends: async () =>
     nodes.map(({ url }, index) => {

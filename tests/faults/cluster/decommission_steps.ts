@@ -1,5 +1,6 @@
 // Faults at each step of a decommission and of its cancellation, under reads and writes: the server that works on it holds at the step until something
 // is killed, frozen or restarted. The decommission ends, or is cancelled, no row is lost or doubled, and the node is in service again.
+import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineFromNow, eventually } from '../../deadline.ts';
@@ -185,6 +186,15 @@ class DecommissionsRun {
     return { server, other, leaving, staying, backend };
   }
 
+  async #occupied(node: RingNode): Promise<() => Promise<void>> {
+    const { api } = this.#world.servers[0] as ClusterServer;
+    const object = pathOf('warehouses', this.#tables.catalog);
+    const { result } = await api.post('/api/v2/audit_events/search', { object, limit: 1 });
+    const [event] = result.auditEvents as { objectId: string }[];
+    assert.ok(event, 'the warehouse was created');
+    return await occupy(node, event.objectId);
+  }
+
   async #interrupted({ scenario, step, blow }: DecommissionStep, place: Place, struck: () => void) {
     const { server, other, leaving, backend } = place;
     const apis = [server.api, other.api];
@@ -193,7 +203,7 @@ class DecommissionsRun {
     const cancel: Request = { method: 'POST', path: `${backend}/cancel_decommission`, body: {}, key: randomUUID() };
     const isCancellation = scenario === 'cancellation';
     // A statement keeps the node from leaving until the decommission is cancelled.
-    const release = isCancellation ? await occupy(leaving) : async () => {};
+    const release = isCancellation ? await this.#occupied(leaving) : async () => {};
     const begun = isCancellation ? await this.#acknowledged([server.api], begin) : undefined;
     await arm(server, { fault: step, signal: 'SIGSTOP' });
     const request = isCancellation ? cancel : begin;

@@ -1,14 +1,15 @@
 // What tests ask a node of a cluster itself, past the product.
 import { randomUUID } from 'node:crypto';
+import { commentOf } from '../../../src/engines/clickhouse/connection/server_settings.ts';
 import { eventually } from '../../deadline.ts';
 import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 
 const answerMs = 5000;
 
-/** A statement like those of the product, which runs until it is released: it keeps the node from leaving. */
-export async function occupy({ url }: RingNode): Promise<() => Promise<void>> {
+/** A statement like those of a warehouse, which runs until it is released: it keeps the node from leaving. */
+export async function occupy({ url }: RingNode, warehouseId: string): Promise<() => Promise<void>> {
   const id = randomUUID();
-  const settings = { log_comment: 'tabularium', max_block_size: '1', max_threads: '1', query_id: id };
+  const settings = { log_comment: commentOf(warehouseId), max_block_size: '1', max_threads: '1', query_id: id };
   const abort = new AbortController();
   const query = new URLSearchParams({ query: 'SELECT sleepEachRow(1) FROM numbers(600) FORMAT Null', ...settings });
   // It ends with the node, or when it is released.

@@ -2,13 +2,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { runningWhere } from '../../../src/engines/clickhouse/cluster/server_facts.ts';
+import { commentOf } from '../../../src/engines/clickhouse/connection/server_settings.ts';
 import { systemActor } from '../../../src/model/principal.ts';
 import type { BackendSpec, Decommission } from '../../../src/model/records.ts';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
 import { eventually } from '../../deadline.ts';
 import { askNode } from '../../engines/clickhouse/ring/ask_node.ts';
-import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
-import { start, type TestServer } from '../../server.ts';
+import { clusters, missingRing, type Ring, type RingNode, startRing } from '../../engines/clickhouse/ring/ring.ts';
+import { occupy } from '../../faults/cluster/node_statements.ts';
+import { type Reply, start, type TestServer } from '../../server.ts';
 import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } from './cluster_server.ts';
 
 describe('a server whose copies others have', { skip: missingRing }, () => {
@@ -86,19 +89,30 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
   });
 
   test('it is decommissioned when the definition of the cluster is without it, and then deleted', async () => {
-    // Statements that would run for hours, one on each server, because they are spread by load.
+    // That of another warehouse which has the server, too.
+    const release = await occupy(ring.nodes[2] as RingNode, 'other');
+    // Statements that would run for hours, begun one after another, because they are spread by load, until one runs on the backend. They wait
+    // longer than usual: a slow machine takes its time until they are cancelled.
     const endless =
       'SELECT count(*) FROM orders a, orders b, orders c, orders d, orders e, orders f WHERE a.id + f.id < 0';
-    const queries = Array.from({ length: 3 }, () => server.post(`${shop}/query`, { sql: endless }));
-    // Those of health checks are short.
-    const sql = 'SELECT count() FROM system.processes WHERE is_initial_query AND elapsed > 1';
-    const running = async () => Number(await askNode(ring.nodes[2], sql));
-    await eventually('some run on the backend', async () => (await running()) > 0);
-    const occupying = await running();
+    const begun =
+      "SELECT count() FROM system.processes WHERE is_initial_query AND query LIKE 'SELECT count(*)%orders%'";
+    const running = () => Promise.all(ring.nodes.map(async (node) => Number(await askNode(node, begun))));
+    const queries: Promise<Reply>[] = [];
+    while ((await running())[2] === 0) {
+      queries.push(server.post(`${shop}/query`, { sql: endless, waitSeconds: 300 }));
+      await eventually('it runs', async () => queries.length === (await running()).reduce((sum, n) => sum + n));
+    }
+    const occupying = (await running())[2] as number;
     const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`, { drainSeconds: 1 })).is(202);
     const write = () => server.post(`${shop}/tables/orders/rows`, { rows: [[100]] });
     (await write()).is(503, 'NOT_ENOUGH_BACKENDS', { needed: 3, available: 2, outcome: 'notApplied' });
     (await Promise.race(queries)).is(400, 'STATEMENT_CANCELLED');
+    assert.equal(
+      await askNode(ring.nodes[2], `SELECT count() FROM system.processes WHERE ${runningWhere(commentOf('other'))}`),
+      '1',
+    );
+    await release();
     // Those on the other servers run on.
     const search = await server.post('/api/v2/queries/search', { state: 'running' });
     const left = search.is(200).at<{ queryId: string }[]>('queries');

@@ -185,6 +185,7 @@ export class Cluster implements ClickHouseCluster {
     }
     void known?.close();
     const member = new Member(backend, {
+      warehouseId: this.#access.warehouseId,
       credentials: () => this.#readCredentials(),
       hosts: this.#options.hosts,
       lost: (lost) => void this.#health.check(lost),

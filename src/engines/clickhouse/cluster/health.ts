@@ -190,7 +190,9 @@ class Watch {
     const identity = this.#answered((ms) => readIdentity(member.server, this.#options.cluster, ms));
     member.identity = await identity.catch(() => member.identity);
     // What cannot be measured does not make a server unavailable.
-    member.facts = await this.#answered((ms) => readFacts(member.server, ms)).catch(() => member.facts);
+    member.facts = await this.#answered((ms) => readFacts(member.server, member.runningWhere, ms)).catch(
+      () => member.facts,
+    );
     this.#options.compareTables(member);
   }
 

@@ -7,9 +7,11 @@ import { wasLost } from '../../engine_lost.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import { HttpServer } from '../connection/http_server.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
-import type { ServerFacts } from './server_facts.ts';
+import { commentOf } from '../connection/server_settings.ts';
+import { runningWhere, type ServerFacts } from './server_facts.ts';
 
 export interface MemberOptions {
+  readonly warehouseId: string;
   readonly credentials: () => Promise<Credentials>;
   readonly hosts: HostAllowlist | undefined;
   /** Called when a call finds that the server is lost. */
@@ -33,6 +35,8 @@ export class Member {
   readonly name: string;
   readonly location: string;
   readonly server: HttpServer;
+  /** Of `system.processes` there: the statements of the warehouse. */
+  readonly runningWhere: string;
   /** What callers of the cluster get: its calls are counted, and a lost connection is noticed. */
   readonly counted: ClickHouseServer;
   isDisabled: boolean;
@@ -61,13 +65,15 @@ export class Member {
   /** The number of calls of this process that run on it. */
   running = 0;
 
-  constructor(backend: DescribedBackend, { credentials, hosts, lost, missingFailure }: MemberOptions) {
+  constructor(backend: DescribedBackend, { warehouseId, credentials, hosts, lost, missingFailure }: MemberOptions) {
     this.name = backend.name;
     this.location = backend.location;
     this.isDisabled = backend.disabled;
     this.isDecommissioned = backend.decommissioned ?? false;
     this.identity = backend.server;
-    this.server = new HttpServer({ name: backend.name, url: backend.location, credentials, hosts });
+    const comment = commentOf(warehouseId);
+    this.runningWhere = runningWhere(comment);
+    this.server = new HttpServer({ name: backend.name, url: backend.location, comment, credentials, hosts });
     const onLoss = () => {
       this.lose(lostMessage);
       lost(this);

@@ -12,7 +12,7 @@ import type { Cluster } from './cluster.ts';
 import type { Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { hasRows, type OwnedTable, ownedSchema } from './owned_tables.ts';
-import { checkSettings, runningWhere } from './server_facts.ts';
+import { checkSettings } from './server_facts.ts';
 import { isEqual } from './unreplicated_catch_up.ts';
 
 const callMs = 5000;
@@ -81,14 +81,15 @@ export class Registered implements RegisteredServers {
   }
 
   async cancelStatements(backend: string, { signal }: Options): Promise<readonly string[]> {
-    const { server } = this.#require(backend);
-    const call = { timeoutMs: callMs, signal, settings: checkSettings };
-    const running = await server.rows<{ id: string }>({
-      ...call,
-      sql: `SELECT query_id AS id FROM system.processes WHERE ${runningWhere}`,
-    });
-    if (running.length > 0) await server.text({ ...call, sql: `KILL QUERY WHERE ${runningWhere} ASYNC` });
-    return running.map(({ id }) => id);
+    const { server, runningWhere } = this.#require(backend);
+    const call = { sql: `KILL QUERY WHERE ${runningWhere} ASYNC`, timeoutMs: callMs, signal, settings: checkSettings };
+    try {
+      const killed = await server.rows<{ query_id: string }>(call);
+      return killed.map(({ query_id }) => query_id);
+    } catch {
+      signal.throwIfAborted();
+      return [];
+    }
   }
 
   async dropTables(backend: string, { signal }: Options): Promise<void> {
@@ -144,7 +145,7 @@ export class Registered implements RegisteredServers {
     }
   }
 
-  async #runningQueries({ server }: Member, signal: AbortSignal): Promise<number> {
+  async #runningQueries({ server, runningWhere }: Member, signal: AbortSignal): Promise<number> {
     const sql = `SELECT count() AS running FROM system.processes WHERE ${runningWhere}`;
     const [row] = await server.rows<{ running: string }>({ sql, timeoutMs: callMs, signal, settings: checkSettings });
     return Number(row?.running ?? 0);

@@ -1,7 +1,7 @@
 // The measurements of a server for the record of its backend.
 import type { ClickHouseServer } from '../connection/server.ts';
-import { productComment } from '../connection/server_settings.ts';
 import { internalDatabase, localSuffix } from '../names.ts';
+import { quoteLiteral } from '../sql/identifiers.ts';
 
 export interface ServerFacts {
   readonly cpuCores: number;
@@ -11,7 +11,7 @@ export interface ServerFacts {
   readonly dataUsedBytes: number;
   readonly diskAvailableBytes: number;
   readonly diskTotalBytes: number;
-  /** Of this product, by whichever of its servers. */
+  /** Of the warehouse, by whichever server of this product. */
   readonly runningQueries: number;
   /** The number of local tables of this product. */
   readonly tabletCount: number;
@@ -21,8 +21,9 @@ export interface ServerFacts {
   readonly columnsDigest: string;
 }
 
-/** Statements of the product on the server, without the checks of servers. */
-export const runningWhere = `is_initial_query AND Settings['log_comment'] = '${productComment}'`;
+/** Of `system.processes`: the statements with this comment. Those with which servers are checked have another one. */
+export const runningWhere = (comment: string): string =>
+  `is_initial_query AND Settings['log_comment'] = ${quoteLiteral(comment)}`;
 
 export const checkSettings = { log_comment: 'tabularium check' } as const;
 
@@ -47,19 +48,21 @@ export const catalogTables = `position(database, '__') > 0 AND NOT startsWith(da
 export const catalogColumns = `default_kind != 'MATERIALIZED'
   AND (database, table) IN (SELECT database, name FROM system.tables WHERE ${catalogTables})`;
 
-const sql = `SELECT
+const factsQuery = (running: string) => `SELECT
   (SELECT value FROM system.settings WHERE name = 'max_threads') AS threads,
   (SELECT sum(value) FROM system.metrics WHERE metric = 'MemoryTracking') AS memory,
   (SELECT any(value) FROM system.server_settings WHERE name = 'max_server_memory_usage') AS memoryLimit,
   (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database NOT IN ('system', 'information_schema', 'INFORMATION_SCHEMA')) AS data,
   (SELECT sum(free_space) FROM system.disks) AS diskFree,
   (SELECT sum(total_space) FROM system.disks) AS diskTotal,
-  (SELECT count() FROM system.processes WHERE ${runningWhere}) AS running,
+  (SELECT count() FROM system.processes WHERE ${running}) AS running,
   (SELECT count() FROM system.tables WHERE engine LIKE '%MergeTree' AND endsWith(name, '${localSuffix}')) AS tablets,
   (SELECT toString(groupBitXor(cityHash64(database, name))) FROM system.tables WHERE ${catalogTables}) AS tablesDigest,
   (SELECT toString(groupBitXor(cityHash64(database, table, position, name, type))) FROM system.columns WHERE ${catalogColumns}) AS columnsDigest`;
 
-export async function readFacts(server: ClickHouseServer, timeoutMs: number): Promise<ServerFacts> {
+/** `running`: which of the statements on the server are counted. */
+export async function readFacts(server: ClickHouseServer, running: string, timeoutMs: number): Promise<ServerFacts> {
+  const sql = factsQuery(running);
   const [row] = await server.rows<FactsRow>({ sql, timeoutMs, settings: checkSettings });
   const count = (text: string | null | undefined) => Math.max(0, Number(text ?? 0) || 0);
   return {

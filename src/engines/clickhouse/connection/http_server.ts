@@ -17,6 +17,8 @@ import { settingsFor } from './server_settings.ts';
 export interface HttpServerOptions {
   readonly name: string;
   readonly url: string;
+  /** By which the statements are found on the server; absent: none. */
+  readonly comment?: string;
   readonly credentials: () => Promise<{ readonly user: string; readonly password: string }>;
   /** The number of connections. */
   readonly connectionsMax?: number;
@@ -137,7 +139,7 @@ export class HttpServer implements ClickHouseServer {
       chunks.push(chunk as Buffer);
     const { version, names } = JSON.parse(Buffer.concat(chunks).toString()) as { version: string; names: string[] };
     this.#version = version;
-    this.#settings = settingsFor(new Set(names));
+    this.#settings = settingsFor(new Set(names), this.#options.comment);
     return this.#settings;
   }
 

@@ -1,8 +1,6 @@
 // The settings with which every statement runs, whatever the profiles of a server say: exact values, no waiting for other inserts, one
 // time zone. A setting is sent only to a server that has it.
 
-export const productComment = 'tabularium';
-
 const always: Readonly<Record<string, string | number>> = {
   output_format_json_quote_64bit_integers: 0,
   output_format_json_quote_decimals: 0,
@@ -22,8 +20,6 @@ const always: Readonly<Record<string, string | number>> = {
   insert_distributed_sync: 1,
   // Longer than any text that a request can have, with what the adapter adds to it.
   max_query_size: 64 * 1024 * 1024,
-  // By which the statements of this product are found on the servers.
-  log_comment: productComment,
   // Servers that are frozen accept connections and never answer.
   receive_timeout: 15,
   handshake_timeout_ms: 5000,
@@ -50,6 +46,13 @@ const always: Readonly<Record<string, string | number>> = {
   allow_suspicious_variant_types: 1,
 };
 
-/** @param known the names of the settings of the server. */
-export const settingsFor = (known: ReadonlySet<string>): ReadonlyMap<string, string> =>
-  new Map(Object.entries(always).flatMap(([name, value]) => (known.has(name) ? [[name, String(value)] as const] : [])));
+/** The comment by which the statements of a warehouse are found on a server, also on one that several warehouses share. */
+export const commentOf = (warehouseId: string): string => `tabularium warehouse ${warehouseId}`;
+
+/** `known`: the names of the settings of the server. `comment`: of the statements. */
+export const settingsFor = (known: ReadonlySet<string>, comment = ''): ReadonlyMap<string, string> =>
+  new Map(
+    Object.entries({ ...always, log_comment: comment }).flatMap(([name, value]) =>
+      known.has(name) ? [[name, String(value)] as const] : [],
+    ),
+  );

@@ -40,6 +40,7 @@ export const givenHosts = [...new Set(urls.map(({ hostname }) => hostname))].joi
 export const newCatalogName = (): string => `test ${randomBytes(6).toString('hex')} "1"`;
 
 const access: ClusterAccess = {
+  warehouseId: givenName,
   name: givenName,
   backends: async () => givenServers.map(({ name, url }) => ({ name, location: url, disabled: false })),
   credentials: async () => givenCredentials,
