@@ -46,7 +46,7 @@ async function createAndFill(
   try {
     await takeOver(context, intent);
     const change = (await applyDefinition(context, intent, work)) ?? changeOf(intent);
-    const outcome = await applyStep(engine, change, intent.id, { signal });
+    const outcome = await applyStep(context, engine, intent, { signal }, change);
     if (outcome.kind !== 'done') throw outcome.error;
     content = await work.fill(intent.object_id);
   } catch (error) {
@@ -96,7 +96,7 @@ async function applyDefinition(
 }
 
 async function undo(context: CatalogContext, engine: CatalogEngine, intent: IntentRow, why: Failure): Promise<void> {
-  const outcome = await undoStep(engine, intent, { signal: AbortSignal.timeout(engineStepMsMax) });
+  const outcome = await undoStep(context, engine, intent, { signal: AbortSignal.timeout(engineStepMsMax) });
   if (outcome.kind === 'done') return removeObject(context, intent, why.code);
   // Recovery continues once the task has ended.
   await recordFailedAttempt(context, intent, outcome.error);

@@ -24,19 +24,28 @@ export const limitedBy = (lost: AbortSignal): WorkOptions => ({
   signal: AbortSignal.any([AbortSignal.timeout(engineStepMsMax), lost]),
 });
 
+/** `change`: that of the intent, unless it has another form by now. */
 export function applyStep(
+  context: CatalogContext,
   engine: CatalogEngine,
-  change: Change,
-  step: string,
+  intent: IntentRow,
   options: WorkOptions,
+  change: Change = changeOf(intent),
 ): Promise<StepOutcome> {
-  return outcomeOfStep(engine, change, { ...options, step });
+  return outcomeOfStep(engine, change, { ...options, step: intent.id, confirm: () => context.leases.confirm(intent) });
 }
 
 /** Undoes the step of a creation. */
-export function undoStep(engine: CatalogEngine, { id, undo }: IntentRow, options: WorkOptions): Promise<StepOutcome> {
+export function undoStep(
+  context: CatalogContext,
+  engine: CatalogEngine,
+  intent: IntentRow,
+  options: WorkOptions,
+): Promise<StepOutcome> {
+  const { id, undo } = intent;
   const change = JSON.parse(undo ?? 'null') as Change;
-  return outcomeOfStep(engine, change, { ...options, step: `${id}/undo`, undoes: id });
+  const confirm = () => context.leases.confirm(intent);
+  return outcomeOfStep(engine, change, { ...options, step: `${id}/undo`, undoes: id, confirm });
 }
 
 async function outcomeOfStep(
@@ -66,7 +75,7 @@ export async function applyFirstAttempt(
   lost: AbortSignal,
   undo: (why: Code) => Promise<void>,
 ): Promise<Applied | undefined> {
-  const outcome = await applyStep(engine, changeOf(intent), intent.id, limitedBy(lost));
+  const outcome = await applyStep(context, engine, intent, limitedBy(lost));
   if (outcome.kind === 'done') {
     principal.changed = true;
     return outcome.applied;

@@ -91,6 +91,13 @@ export class IntentLeases {
     return open.where(holder.isFree(now)).returningAll().executeTakeFirst();
   }
 
+  /** Throws if the intent has ended, or another process has taken it over. */
+  async confirm({ id }: IntentRow): Promise<void> {
+    const { store, holder } = this.#options;
+    const own = store.db.selectFrom('intents').select('id').where('id', '=', id).where('leased_by', '=', holder.id);
+    if (!(await own.executeTakeFirst())) throw takenOver();
+  }
+
   async #renew(ids: readonly string[]): Promise<string[]> {
     const { store, holder, clock } = this.#options;
     const rows = await store.db

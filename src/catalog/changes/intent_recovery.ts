@@ -8,7 +8,7 @@ import { isTerminal } from '../../tasks/task_rows.ts';
 import { isVisible, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, lockWaitMs } from './change_context.ts';
 import { applyStep, limitedBy, undoStep } from './engine_step.ts';
-import { actorOf, changeOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
+import { actorOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
 import { nameKey } from './name_locks.ts';
 import { appendChange } from './object_changes.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
@@ -180,7 +180,7 @@ const recoverByVerb: Record<
 > = {
   async create(context, intent, lost) {
     const engine = await context.engineOf(intent.warehouse);
-    const outcome = await undoStep(engine, intent, limitedBy(lost));
+    const outcome = await undoStep(context, engine, intent, limitedBy(lost));
     if (outcome.kind !== 'done') throw outcome.error;
     await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
@@ -189,7 +189,7 @@ const recoverByVerb: Record<
   undrop: retryOrRevert,
   async drop(context, intent, lost) {
     const engine = await context.engineOf(intent.warehouse);
-    const outcome = await applyStep(engine, changeOf(intent), intent.id, limitedBy(lost));
+    const outcome = await applyStep(context, engine, intent, limitedBy(lost));
     // Readers have seen that the object is gone, so a drop is never reverted.
     if (outcome.kind !== 'done') throw outcome.error;
     await commitDrop(context, intent);
@@ -212,7 +212,7 @@ async function retryOrRevert(
     return 'undone';
   }
   const engine = await context.engineOf(intent.warehouse);
-  const outcome = await applyStep(engine, changeOf(intent), intent.id, limitedBy(lost));
+  const outcome = await applyStep(context, engine, intent, limitedBy(lost));
   if (outcome.kind === 'refused') {
     await revertChange(context, intent, outcome.error.code);
     return 'undone';

@@ -199,7 +199,7 @@ export async function purgeNow(context: CatalogContext, intent: IntentRow, lost:
   if (!row) return;
   const engine = await context.engineOf(intent.warehouse);
   const change = await withoutReusedNames(context, row, changeOf(intent));
-  const outcome = await applyStep(engine, change, intent.id, limitedBy(lost));
+  const outcome = await applyStep(context, engine, intent, limitedBy(lost), change);
   if (outcome.kind !== 'done') throw outcome.error;
   await removeObject(context, intent, '0');
 }

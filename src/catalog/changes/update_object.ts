@@ -20,7 +20,6 @@ import { applyFirstAttempt, applyStep } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
 import {
   changedFields,
-  changeOf,
   commitUpdate,
   type IntentRow,
   insertIntent,
@@ -268,7 +267,7 @@ export async function runIntent(context: CatalogContext, taskId: string, options
       .set((e) => ({ attempts: e('attempts', '+', 1), ...context.leases.newLease(true) }))
       .where('id', '=', intent.id)
       .execute();
-    const outcome = await applyStep(engine, changeOf(intent), intent.id, options);
+    const outcome = await applyStep(context, engine, intent, options);
     if (outcome.kind === 'done') return await commitChange(context, intent, outcome.applied);
     const handedBack = signal.aborted && signal.reason instanceof HandedBack;
     if (outcome.kind === 'refused' && !handedBack) await revertChange(context, intent, outcome.error.code);

@@ -15,4 +15,9 @@ export interface StepOptions {
    * if it arrives after the undo, it does nothing. An engine whose processes end with their server receives no such call.
    */
   readonly undoes?: string | undefined;
+  /**
+   * Throws if another server has taken the change over. An engine whose servers can receive calls late calls it when those of earlier attempts
+   * can no longer change anything, before it changes anything. Absent: nobody else can do it.
+   */
+  readonly confirm?: (() => Promise<void>) | undefined;
 }

@@ -11,6 +11,7 @@ import type { WarehouseContext } from '../context.ts';
 import { namesOf, storedDatabase } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import type { PendingSearch } from '../steps/applied_steps.ts';
+import { Claims } from '../steps/claim.ts';
 import { completeBefore, refuseLeft } from '../steps/left_writes.ts';
 import { alterTable, costOfAlteration } from './alter_table.ts';
 import { changeHandlers, givesNames, takesNames } from './change_handlers.ts';
@@ -21,7 +22,7 @@ export type ChangeMethods = Pick<EngineWarehouse, 'cost' | 'apply' | 'forget'>;
 
 export const changesOf = (context: WarehouseContext): ChangeMethods => ({
   cost: async (change) => costOf(change),
-  apply: (change, { step, undoes, signal }) =>
+  apply: (change, { step, undoes, confirm = async () => undefined, signal }) =>
     context.run(signal, async (runSignal) => {
       const catalog = catalogOf(change);
       const found = await context.steps.find(catalog, [step]);
@@ -32,7 +33,15 @@ export const changesOf = (context: WarehouseContext): ChangeMethods => ({
       if (place) await completeBefore(context, catalog, { place });
       const newPlace = placeOfNewTable(change);
       if (newPlace) await refuseLeft(context, catalog, { place: newPlace });
-      const applied = await applyChange(context, change, step, runSignal);
+      const claims = isFenced(change) ? new Claims(undoes ?? step, confirm) : undefined;
+      let applied: Applied | undefined;
+      try {
+        // On all servers that an earlier attempt may have called.
+        await claims?.takeOn(context.cluster.availableServers());
+        applied = await applyChange(context, change, { step, claims, signal: runSignal });
+      } finally {
+        await claims?.drop();
+      }
       // Only here does nothing else show that the work was done.
       if (change.kind === 'truncateTable') await context.steps.record(catalog, [{ step, state: 'applied' }]);
       markChanged(context, change);
@@ -78,20 +87,41 @@ function placeOf({ catalog, database, table }: TableRef) {
   return { database: names.database, localTable };
 }
 
+/** If it arrived late, it could be of harm to what has the name by then. What creates something fails then, or is found by its step. */
+function isFenced(change: Change): boolean {
+  switch (change.kind) {
+    case 'createCatalog':
+    case 'createDatabase':
+    case 'createTable':
+    case 'createView':
+    case 'replaceView':
+    case 'renameView':
+    case 'dropView':
+      return false;
+    default:
+      return true;
+  }
+}
+
 const costOf = (change: Change): ChangeCost => (change.kind === 'alterTable' ? costOfAlteration(change) : 'instant');
+
+interface ChangeStep {
+  readonly step: string;
+  readonly claims: Claims | undefined;
+  readonly signal: AbortSignal;
+}
 
 async function applyChange(
   context: WarehouseContext,
   change: Change,
-  step: string,
-  signal: AbortSignal,
+  { step, claims, signal }: ChangeStep,
 ): Promise<Applied | undefined> {
   const { cluster } = context;
   let views: readonly AppliedView[] = [];
   let isBegun = false;
   const tablesOf = (server: ClickHouseServer) => new ServerTables(server, signal);
   const run = (work: (tables: ServerTables) => Promise<void>) => async (server: ClickHouseServer) => {
-    await work(tablesOf(server));
+    await work(tablesOf(claims ? await claims.of(server) : server));
     isBegun = true;
   };
   const { disabledReplicas } = cluster;

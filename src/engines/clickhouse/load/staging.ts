@@ -8,7 +8,7 @@ import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connect
 import { parseDistributed } from '../ddl/table_sql.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { dropClaims, withClaim } from '../steps/claim.ts';
+import { Claims, dropClaims, withClaim } from '../steps/claim.ts';
 import { createReplicas, onStaged, takeOver, takeOverPublished } from './replicated_staging.ts';
 
 /** The hidden column with the number of the load; 0 in rows that were not loaded (ddl/table_sql.ts). */
@@ -135,10 +135,31 @@ export async function publish(
     await onStaged(cluster, load, async (server, shard) => {
       // Another replica may have been published on, of which this one has not heard yet.
       if (isRepeated) await takeOverPublished(server, load);
-      await work(server);
+      if (load.mode === 'replace') await withClaims(cluster, load, { server, shard }, work);
+      else await work(server);
       await takeOver(cluster, load, { from: server, shard });
     });
   else await cluster.onEach((server) => withClaim(server, load.staging, work), { isBegunWork: isRepeated });
+}
+
+/**
+ * Whichever replica an earlier attempt has worked on, what it has sent to drop or to replace partitions does nothing if it arrives now. Parts that
+ * it has sent to attach are known to be there.
+ */
+async function withClaims(
+  cluster: ClickHouseCluster,
+  { staging }: StagedLoad,
+  { server, shard }: { readonly server: ClickHouseServer; readonly shard: number },
+  work: (claimed: ClickHouseServer) => Promise<void>,
+): Promise<void> {
+  // One that comes later finds no staging table.
+  const claims = new Claims(staging, async () => undefined);
+  try {
+    await claims.takeOn(cluster.availableOfShards()[shard - 1] ?? []);
+    await work(await claims.of(server));
+  } finally {
+    await claims.drop();
+  }
 }
 
 interface Publication {

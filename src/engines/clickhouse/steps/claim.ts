@@ -33,12 +33,51 @@ export async function withClaim<T>(
   key: string,
   work: (claimed: ClickHouseServer) => Promise<T>,
 ): Promise<T> {
-  const prefix = `${claimPrefix}${createHash('sha256').update(key).digest('hex').slice(0, 32)}_`;
-  const name = await take(server, prefix);
+  const name = await take(server, prefixOf(key));
   try {
     return await work(claimedServer(server, name));
   } finally {
-    await run(server, `DROP DATABASE IF EXISTS ${quoteIdentifier(name)}`).catch(() => undefined);
+    await drop(server, name);
+  }
+}
+
+const prefixOf = (key: string) => `${claimPrefix}${createHash('sha256').update(key).digest('hex').slice(0, 32)}_`;
+
+/** One that stays is taken over, or dropped by its age. */
+const drop = (server: ClickHouseServer, name: string) =>
+  run(server, `DROP DATABASE IF EXISTS ${quoteIdentifier(name)}`).catch(() => undefined);
+
+/** The claims of a change on servers, one on each, by which calls of its earlier attempts that arrive late are refused. */
+export class Claims {
+  readonly #prefix: string;
+  readonly #confirm: () => Promise<void>;
+  readonly #taken = new Map<string, { readonly server: ClickHouseServer; readonly name: string }>();
+
+  /** `confirm`: throws if another process has taken over the change. Whoever does later takes the claims over first. */
+  constructor(key: string, confirm: () => Promise<void>) {
+    this.#prefix = prefixOf(key);
+    this.#confirm = confirm;
+  }
+
+  /** Takes the claims on these servers. Throws as `withClaim`, and what `confirm` throws. */
+  async takeOn(servers: readonly ClickHouseServer[]): Promise<void> {
+    const missing = servers.filter(({ name }) => !this.#taken.has(name));
+    if (missing.length === 0) return;
+    const taking = missing.map(async (server) => {
+      this.#taken.set(server.name, { server, name: await take(server, this.#prefix) });
+    });
+    for (const result of await Promise.allSettled(taking)) if (result.status === 'rejected') throw result.reason;
+    await this.#confirm();
+  }
+
+  /** The server for statements of the change. */
+  async of(server: ClickHouseServer): Promise<ClickHouseServer> {
+    await this.takeOn([server]);
+    return claimedServer(server, this.#taken.get(server.name)?.name ?? '');
+  }
+
+  async drop(): Promise<void> {
+    await Promise.all([...this.#taken.values()].map(({ server, name }) => drop(server, name)));
   }
 }
 
@@ -51,8 +90,8 @@ export async function dropClaims(server: ClickHouseServer, olderThanMs: number):
 async function take(server: ClickHouseServer, prefix: string): Promise<string> {
   const deadline = performance.now() + waitMs;
   for (let attempt = 0; attempt < attemptsMax; ) {
-    const others = await claims(server, prefix);
-    if (others.some(({ at }) => Math.abs(Date.now() - at) < ownMs) || (await isBusy(server, prefix))) {
+    const { claims: others, isBusy } = await stateOf(server, prefix);
+    if (isBusy || others.some(({ at }) => Math.abs(Date.now() - at) < ownMs)) {
       if (performance.now() > deadline) throw inProgress();
       await pause(pollMs);
       continue;
@@ -61,8 +100,8 @@ async function take(server: ClickHouseServer, prefix: string): Promise<string> {
     const name = `${prefix}${Date.now().toString(36)}_${randomBytes(4).toString('hex')}`;
     if (await replace(server, others[0]?.name, name)) {
       // Two processes that found none have created one each: it counts for neither.
-      const found = await claims(server, prefix);
-      if (found.length === 1 && found[0]?.name === name && !(await isBusy(server, prefix))) return name;
+      const { claims: found, isBusy } = await stateOf(server, prefix);
+      if (found.length === 1 && found[0]?.name === name && !isBusy) return name;
       for (const claim of found) await run(server, `DROP DATABASE IF EXISTS ${quoteIdentifier(claim.name)}`);
     }
     await pause(pollMs * Math.random());
@@ -90,13 +129,19 @@ async function replace(server: ClickHouseServer, existing: string | undefined, n
 async function claims(server: ClickHouseServer, prefix: string): Promise<readonly Claim[]> {
   const sql = `SELECT name FROM system.databases WHERE startsWith(name, ${quoteLiteral(prefix)})`;
   const rows = await server.rows<{ name: string }>({ sql, timeoutMs: callTimeoutMs });
-  return rows.map(({ name }) => ({ name, at: Number.parseInt(name.split('_').at(-2) ?? '', 36) }));
+  return rows.map(({ name }) => claimOf(name));
 }
 
-/** Whether a statement of an earlier claim still runs. */
-async function isBusy(server: ClickHouseServer, prefix: string): Promise<boolean> {
-  const sql = `SELECT 1 AS found FROM system.processes WHERE startsWith(current_database, ${quoteLiteral(prefix)}) LIMIT 1`;
-  return (await server.rows({ sql, timeoutMs: callTimeoutMs })).length > 0;
+const claimOf = (name: string): Claim => ({ name, at: Number.parseInt(name.split('_').at(-2) ?? '', 36) });
+
+/** The claims of a key, and whether a statement of an earlier one still runs. */
+async function stateOf(server: ClickHouseServer, prefix: string) {
+  const begins = (column: string) => `startsWith(${column}, ${quoteLiteral(prefix)})`;
+  const sql = `SELECT name FROM system.databases WHERE ${begins('name')}
+    UNION ALL SELECT '' FROM system.processes WHERE ${begins('current_database')}`;
+  const rows = await server.rows<{ name: string }>({ sql, timeoutMs: callTimeoutMs });
+  const names = rows.flatMap(({ name }) => name || []);
+  return { claims: names.map(claimOf), isBusy: names.length < rows.length };
 }
 
 const run = (server: ClickHouseServer, sql: string) => server.text({ sql, timeoutMs: callTimeoutMs });

@@ -1,10 +1,14 @@
 // Changes of definitions while another process brings a server back, on 24.8: what was dropped meanwhile is not there again.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { parseError, serverFailure } from '../../../../src/engines/clickhouse/connection/clickhouse_error.ts';
 import type { EngineWarehouse } from '../../../../src/engines/port/engine.ts';
+import { rowReader } from '../../../../src/query/rows/row_validation.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
+import { admissionRequest } from '../../../admission_request.ts';
 import { definitionOf, type EngineWorld, openEngine } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
@@ -13,6 +17,7 @@ import { otherProcess } from './other_process.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const definition = definitionOf({ id: 'BIGINT' });
+const { signal } = new AbortController();
 
 describe('a change while another process brings a server back', { skip: missingOldestVersion }, () => {
   let ring: ReplicatedRing;
@@ -115,6 +120,73 @@ describe('a change while another process brings a server back', { skip: missingO
       for (const index of [0, 1, 2]) assert.equal(await tablesOn(index), '', `server ${index + 1}`);
     });
   }
+
+  const insert = (engine: EngineWarehouse, ids: readonly number[]) =>
+    engine.insertRows(tableRef(), rowReader(definition.columns).read(ids.map((id) => [id])), { signal, definition });
+  const rows = async (count: number) => {
+    for (const index of [0, 1, 2]) {
+      const names = `database = '${await databaseOf()}' AND name = '${table}__local'`;
+      await eventually(`the rows of server ${index + 1}`, async () => {
+        const found = await ask(index, `SELECT total_rows FROM system.tables WHERE ${names}`);
+        return found === String(count);
+      });
+    }
+  };
+  const databaseOf = () => ask(0, `SELECT database FROM system.tables WHERE name = '${table}' FORMAT TSVRaw`);
+
+  const replace = (engine: EngineWarehouse, step: string) => {
+    const path = join(world.spool, `${randomUUID()}.csv`);
+    writeFileSync(path, 'id\n7\n');
+    const file = { path, format: 'csv', csv: {} } as const;
+    const rejectsPath = join(world.spool, `${randomUUID()}.rejects`);
+    const work = { table: tableRef(), definition, file, errorsMax: 0, dryRun: false, rejectsPath, step };
+    return engine.load({ ...work, mode: 'replace' }, { ...admissionRequest, signal });
+  };
+  const late = {
+    'a truncate': {
+      statement: 'TRUNCATE TABLE',
+      run: (engine: EngineWarehouse, step: string) =>
+        engine.apply({ kind: 'truncateTable', table: tableRef() }, { step, signal }),
+      rowsLeft: 0,
+    },
+    'a load that replaces rows': { statement: 'REPLACE PARTITION', run: replace, rowsLeft: 1 },
+  };
+  for (const [what, { statement, run, rowsLeft }] of Object.entries(late))
+    test(`${what} that one process has sent to a replica arrives after another one has done it on another replica`, async () => {
+      // The third server is given what it lacks.
+      const others = await Promise.all(ring.servers.map(({ url }) => startCuttingProxy(url)));
+      const other = otherProcess(world, others);
+      await other.start();
+      const released = Promise.withResolvers<void>();
+      try {
+        await available(other, 3);
+        await available(world.engine, 3);
+        await insert(other, [1, 2, 3]);
+        const held = Promise.withResolvers<void>();
+        for (const proxy of proxies)
+          proxy.holdOnce(new RegExp(`(?=.*${table}__local)(?=.*${statement})`, 's'), () => {
+            held.resolve();
+            return released.promise;
+          });
+        const step = randomUUID();
+        const first = run(world.engine, step).then(
+          () => 'done',
+          (error: unknown) => String(error),
+        );
+        await held.promise;
+        await run(other, step);
+        await insert(other, [4, 5]);
+        await rows(rowsLeft + 2);
+        released.resolve();
+        await first;
+        await rows(rowsLeft + 2);
+      } finally {
+        released.resolve();
+        for (const proxy of proxies) proxy.mend();
+        await other.stop();
+        for (const proxy of others) proxy.close();
+      }
+    });
 
   test('an ALTER that a replica takes only when it has carried out an earlier one is 503', async () => {
     const database = await ask(0, `SELECT database FROM system.tables WHERE name = '${table}' FORMAT TSVRaw`);

@@ -21,7 +21,7 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
   let isCut = false;
   let cutAt: RegExp | undefined;
   let empty: RegExp | undefined;
-  let held: { readonly pattern: RegExp; readonly until: () => Promise<unknown> } | undefined;
+  const held = new Map<RegExp, () => Promise<unknown>>();
   const forward = async (request: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -34,10 +34,11 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
       empty = undefined;
       body = Buffer.from(body.toString().replace('WHERE', 'WHERE 0 AND'));
     }
-    if (held?.pattern.test(statement)) {
-      const { until } = held;
-      held = undefined;
-      await until();
+    const pattern = held.keys().find((each) => each.test(statement));
+    if (pattern) {
+      const until = held.get(pattern);
+      held.delete(pattern);
+      await until?.();
     }
     const headers = Object.entries(request.headers).filter(([name]) => !hopHeaders.has(name)) as [string, string][];
     const answer = await fetch(`${target}${request.url}`, { method: request.method ?? 'POST', headers, body });
@@ -56,7 +57,7 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
       cutAt = pattern;
     },
     holdOnce(pattern, until) {
-      held = { pattern, until };
+      held.set(pattern, until);
     },
     get isCut() {
       return isCut;
@@ -66,7 +67,7 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     },
     mend() {
       cutAt = undefined;
-      held = undefined;
+      held.clear();
       isCut = false;
     },
     close() {
