@@ -42,7 +42,8 @@ What follows for a cluster of your own:
   columns in \`system.replicas\` shows it. It counts again when its replicas are active by a session of its own process, and it has the parts that
   others have.
 - A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
-  its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`.
+  its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`. Databases of catalogs of other warehouses on the same server
+  are left as they are.
 - The rows of an insert are one block, which each shard stores whole or not at all, and once, however often it is sent.
 - **Writes that are interrupted on clusters that replicate** were shown on two shards of two replicas of 24.8 (\`replicated_ring/interrupted_writes.test.ts\`): an
   UPDATE, a DELETE and an \`INSERT ... SELECT\` that one shard has and the other one lacks, keyed inserts before and after they are published, a repetition
