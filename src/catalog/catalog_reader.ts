@@ -11,7 +11,7 @@ import { findSibling, notFound } from './changes/object_names.ts';
 import { dependentsOf } from './changes/view_dependencies.ts';
 import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath } from './object.ts';
 import { type ObjectLookups, objectLookups } from './object_lookups.ts';
-import { isVisible, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
+import { commentPattern, isVisible, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import {
   type CatalogStatements,
   catalogStatements,
@@ -200,8 +200,7 @@ export class CatalogReader {
       query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
     }
     if (comment !== undefined && comment !== '') {
-      const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
-      query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
+      query = query.where(sql<boolean>`folded_comment like ${commentPattern(comment)} escape '\\'`);
     }
     if (!restrictTo) return (await query.execute()).map((row) => specs.toObject(row));
     const { owner, ids, filter = () => true } = restrictTo;

@@ -95,8 +95,14 @@ function freezeDeep(value: unknown): unknown {
 /** The comment in lower case, stored in a column of its own so that comments can be searched. */
 export function foldedComment(spec: unknown): string | null {
   const comment = (spec as { readonly comment?: unknown } | null)?.comment;
-  return typeof comment === 'string' && comment !== '' ? comment.toLowerCase() : null;
+  return typeof comment === 'string' && comment !== '' ? foldComment(comment) : null;
 }
+
+/** PostgreSQL has no text with a NUL; in the comment of the spec, which is JSON, it is escaped. */
+const foldComment = (comment: string): string => comment.toLowerCase().replaceAll('\0', '\u0001');
+
+/** The pattern of LIKE, with `\` as its escape, of folded comments that contain the text. */
+export const commentPattern = (text: string): string => `%${foldComment(text).replace(/[\\%_]/g, '\\$&')}%`;
 
 export const versionOfRow = ({ id: objectId, category, name, version }: ObjectRow): ObjectVersion => ({
   objectId,

@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { migrateStore } from '../../src/cli/store_migrate/migrate_store.ts';
 import { storePlace } from '../../src/cli/store_migrate/store_places.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import { runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import { missingPostgresql, newDatabase, urlOfDatabase } from '../postgresql.ts';
@@ -174,6 +175,10 @@ describe('store migrate', { skip: missingPostgresql }, () => {
 
   test('makes the single server the first one on PostgreSQL, and back', async () => {
     const copy = newCopy();
+    const source = await openSqliteStore({ file: join(copy, 'metadata.sqlite') });
+    // As releases before wrote the comment "a\0b"; PostgreSQL has no text with a NUL.
+    await source.db.updateTable('objects').set({ folded_comment: 'a\0b' }).where('category', '=', 'catalogs').execute();
+    await source.close();
     const store = urlOfDatabase(await newDatabase());
     const there = moved(`sqlite:${copy}`, store);
     assert.ok(there.copied && there.secrets > 0 && there.audit.eventCount > 10);

@@ -15,7 +15,7 @@ import type {
   UndropRequest,
   UpdateOutcome,
 } from '../object.ts';
-import { isVisible, type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
+import { commentPattern, isVisible, type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
 import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
@@ -78,8 +78,7 @@ export async function listDropped(
     .orderBy('objects.id')
     .limit(rowsPerQuery);
   if (comment !== undefined && comment !== '') {
-    const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
-    query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
+    query = query.where(sql<boolean>`folded_comment like ${commentPattern(comment)} escape '\\'`);
   }
   const isMatch = namePattern === undefined ? () => true : likeMatcher(namePattern);
   const found: DroppedObject[] = [];

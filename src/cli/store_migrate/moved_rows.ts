@@ -23,6 +23,12 @@ export interface MovedRows {
 const isMark = (table: TableName, row: Row) => table === 'settings' && row.key === movedSetting;
 const withoutLease = (row: Row): Row => (row.lease_until && 'leased_by' in row ? { ...row, lease_until: 0 } : row);
 
+/** Releases before wrote the folded form of a comment with a NUL, which PostgreSQL lacks, as it is (catalog/object_rows.ts). */
+const withoutNul = (row: Row): Row =>
+  typeof row.folded_comment === 'string'
+    ? { ...row, folded_comment: row.folded_comment.replaceAll('\0', '\u0001') }
+    : row;
+
 /** Between two databases that servers share. */
 export function toOtherDatabase(): MovedRows {
   return { added: [], rowOf: (table, row) => (isMark(table, row) ? undefined : withoutLease(row)) };
@@ -46,8 +52,9 @@ export async function toShared(db: Db, serverId: string, isLocal: (engine: strin
   const convert = (table: TableName, row: Row): Row => {
     if (table === 'objects' && row.category === 'warehouses') {
       const spec = JSON.parse((row as unknown as ObjectsTable).spec) as WarehouseSpec;
-      return isLocal(spec.engine) ? { ...row, spec: JSON.stringify({ ...spec, serverId }) } : row;
+      if (isLocal(spec.engine)) return withoutNul({ ...row, spec: JSON.stringify({ ...spec, serverId }) });
     }
+    if (table === 'objects') return withoutNul(row);
     if (table === 'tasks') return { ...row, server_id: isOfServer(row as unknown as TasksTable) ? serverId : null };
     if (table === 'files') return { ...row, server_id: row.stored_as === null ? serverId : null };
     return row;

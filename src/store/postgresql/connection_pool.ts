@@ -48,6 +48,15 @@ const unavailable = /^(08|53|57P|25006$|25P03$|55P03$|57014$)/;
 /** The server has become a standby since the connection was made: read_only_sql_transaction. */
 const readOnly = '25006';
 
+const searches = /^\s*(?:select|with|delete)\b/i;
+
+/**
+ * PostgreSQL has no text with a NUL and refuses a parameter that contains one. Names and ids contain no control characters: what is searched by
+ * one with another is not found either.
+ */
+const withoutNul = (parameter: unknown): unknown =>
+  typeof parameter === 'string' && parameter.includes('\0') ? parameter.replaceAll('\0', '\u0001') : parameter;
+
 /** The database accepts no changes, as that of a standby. */
 class ReadOnlyDatabase extends Error {
   override name = 'ReadOnlyDatabase';
@@ -159,7 +168,8 @@ class StoreConnection implements PostgresPoolClient {
     this.#client.release(isDiscarded || this.#isLost || this.#isInTransaction);
   }
 
-  async #execute<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+  async #execute<R>(sql: string, given: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+    const parameters = searches.test(sql) ? given.map(withoutNul) : given;
     this.#inject?.({ sql, parameters });
     if (sql === 'begin') return this.#begin();
     if (sql === 'commit' || sql === 'rollback') return this.#end(sql);

@@ -120,11 +120,17 @@ async function isLocked(db: Kysely<Schema>): Promise<boolean> {
   return rows[0]?.locked ?? false;
 }
 
-/** The function of SQLite by which tasks are found by a field of their request; `path` is `$.` and a name. */
+/**
+ * The function of SQLite by which tasks are found by a field of their request; `path` is `$.` and a name. PostgreSQL reads no JSON with an escaped
+ * NUL, in whichever field: see withoutNul in connection_pool.ts.
+ */
 async function createJsonExtract(db: Kysely<Schema>): Promise<void> {
   await sql`
     create or replace function json_extract(json_text text, path text) returns text
-    language sql immutable as $$ select json_text::json ->> substr(path, 3) $$`.execute(db);
+    language sql immutable as $$
+      select (case when strpos(json_text, '\\u0000') = 0 then json_text
+        else regexp_replace(json_text, '(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000', '\\1\\\\u0001', 'g') end)::json ->> substr(path, 3)
+    $$`.execute(db);
 }
 
 /** Undefined if the error does not concern the connection to the database. */
