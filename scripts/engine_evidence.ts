@@ -41,6 +41,8 @@ What follows for a cluster of your own:
 - **A server that was killed answers with what it has, which may be nothing**, until its former session with Keeper has expired, and none of its
   columns in \`system.replicas\` shows it. It counts again when its replicas are active by a session of its own process, and it has the parts that
   others have.
+- A database of a catalog has the id of the catalog in its comment, so that a catalog is dropped under whatever name it has: the copy of a move gets the name of its
+  catalog just before the switch, and a move that is interrupted there and given up removes what it has copied, and nothing of another catalog of that name.
 - A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
   its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`. Databases of catalogs of other warehouses on the same server
   are left as they are.

@@ -7,6 +7,7 @@ import type { Actor, Principal } from '../../model/principal.ts';
 import type { CatalogSpec, TableSpec, ViewColumn, ViewSpec } from '../../model/records.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import { afterCommit } from '../../store/transactions.ts';
+import { isTerminal } from '../../tasks/task_rows.ts';
 import { serverOfWarehouse } from '../../tasks/task_server.ts';
 import { Blocked, type CatalogContext, type Tx } from '../changes/change_context.ts';
 import { recoverOne, serialized } from '../changes/intent_recovery.ts';
@@ -80,6 +81,8 @@ async function begin(
   requireExpectedVersion(versionOfRow(row), principal, (effect) => afterCommit(tx, effect));
   const open = await context.statements.openBelow.all(tx, { id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  const left = await interruptedCopies(tx, to);
+  if (left.length > 0) throw new Blocked(left);
   const spec = JSON.parse(row.spec) as CatalogSpec;
   const from = spec.warehouse;
   const ownedFrom = context.store.isShared ? await serverOfWarehouse(tx, from) : null;
@@ -121,6 +124,20 @@ async function begin(
   const move = { task_id: taskId, catalog_id: id, target_id: targetId, progress: '{}', switched_at: null };
   await tx.insertInto('catalog_moves').values(move).execute();
   return taskId;
+}
+
+/** Of tasks that have ended: such a copy may have the name of its catalog in the warehouse, in which another one could not get it. */
+async function interruptedCopies(tx: Tx, warehouse: string): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('intents')
+    .innerJoin('objects', 'objects.id', 'intents.object_id')
+    .innerJoin('tasks', 'tasks.task_id', 'intents.task_id')
+    .select(['object_id', 'tasks.state'])
+    .where('intents.warehouse', '=', warehouse)
+    .where('verb', '=', 'create')
+    .where('category', '=', 'catalogs')
+    .execute();
+  return rows.filter(({ state }) => isTerminal(state)).map(({ object_id }) => object_id);
 }
 
 export async function findMove(context: CatalogContext, taskId: string): Promise<CatalogMove | undefined> {

@@ -172,6 +172,27 @@ test('a catalog is created, renamed and dropped', async () => {
   await isMissing(`${nameOf(renamed)}.d.t`);
 });
 
+test('a catalog is dropped under whatever name it has, and no other that has got its name', async () => {
+  const first = { id: randomUUID(), name: otherCatalog('first') };
+  const second = { id: randomUUID(), name: otherCatalog('second') };
+  catalogs.push(first, second);
+  for (const each of [first, second]) {
+    await applied({ kind: 'createCatalog', catalog: each });
+    await applied({ kind: 'createDatabase', database: { catalog: each, database: 'd' } });
+    const table = { catalog: each, database: 'd', table: 't' };
+    await applied({ kind: 'createTable', table, definition: definitionOf({ a: 'INT' }) });
+  }
+  const renamed = { ...first, name: otherCatalog('renamed first') };
+  await applied({ kind: 'renameCatalog', catalog: first, newName: renamed.name });
+  await applied({ kind: 'renameCatalog', catalog: second, newName: first.name });
+  const named = { ...second, name: first.name };
+  await applied({ kind: 'dropCatalog', catalog: { ...first, name: otherCatalog('no longer') } });
+  await isMissing(`${nameOf(renamed)}.d.t`);
+  assert.deepEqual(await rows(`SELECT a FROM ${nameOf(named)}.d.t`), []);
+  await applied({ kind: 'dropCatalog', catalog: named });
+  catalogs.splice(-2);
+});
+
 testOf('undrop')('a dropped catalog is restored under another name', async () => {
   const other = { id: randomUUID(), name: otherCatalog('away') };
   const back = { ...other, name: otherCatalog('back') };

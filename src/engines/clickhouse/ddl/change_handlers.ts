@@ -28,6 +28,7 @@ const handlers: Handlers = {
     on.onEach(async (tables) => {
       for (const prefix of [databasePrefix(catalog.name), hiddenPrefix(catalog.id)])
         for (const database of await tables.databases(prefix)) await tables.dropDatabase(database);
+      for (const database of await tables.databasesOf(catalog.id)) await tables.dropDatabase(database);
       await tables.dropDatabase(hiddenDatabase(catalog.id));
     }),
   renameCatalog: (on, { catalog, newName }) =>
@@ -42,7 +43,8 @@ const handlers: Handlers = {
     await dropViews(on, databasePrefix(catalog.name));
     await restoreViews(on, catalog, views);
   },
-  createDatabase: (on, { database }) => on.onEach((tables) => tables.createDatabase(databaseOf(database))),
+  createDatabase: (on, { database }) =>
+    on.onEach((tables) => tables.createDatabaseOf(database.catalog.id, databaseOf(database))),
   dropDatabase: (on, { database, hidden = [] }) =>
     on.onEach(async (tables) => {
       await tables.dropDatabase(databaseOf(database));
@@ -55,7 +57,7 @@ const handlers: Handlers = {
   restoreDatabase: async (on, { database, tables, views = [] }) => {
     const restored = tables.map(({ name, ...rest }) => ({ ...rest, table: { ...database, table: name } }));
     const renames = restored.map(({ table, id }) => restoringOf(table, id));
-    await renameLocalTables(on, renames, databaseOf(database));
+    await renameLocalTables(on, renames, { catalogId: database.catalog.id, name: databaseOf(database) });
     for (const { table, definition } of restored) await distribute(on, table, definition);
     await restoreViews(on, database.catalog, views);
   },

@@ -30,12 +30,12 @@ export async function renameTable(
 export async function renameLocalTables(
   on: ChangeOn,
   renames: readonly LocalRename[],
-  newDatabase?: string,
+  newDatabase?: { readonly catalogId: string; readonly name: string },
 ): Promise<void> {
   const { lacking, isBegun } = await findLacking(on, renames);
   if (lacking.length > 0 && !isBegun) throw await lacksTable(on, lacking);
   await on.onEach(async (tables) => {
-    if (newDatabase !== undefined) await tables.createDatabase(newDatabase);
+    if (newDatabase) await tables.createDatabaseOf(newDatabase.catalogId, newDatabase.name);
     for (const { from, to } of renames) await tables.renameTable(from, to);
   });
   // They get it under the new name, which all others have by now.

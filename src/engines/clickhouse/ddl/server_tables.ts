@@ -1,5 +1,6 @@
 // Databases and tables of one server: what it has, and steps of changes of them that do nothing when they are repeated.
 
+import { Failure } from '../../../standard/failure.ts';
 import { analysisSettings } from '../analysis/tree_cache.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { BoundColumn } from '../query/bound_statement.ts';
@@ -83,8 +84,26 @@ export class ServerTables {
     return this.rows<ServerColumn>(sql, { database: escaped(database), table: escaped(table) });
   }
 
+  /** The databases that were created for a catalog, whatever names they have by now. */
+  async databasesOf(catalogId: string): Promise<readonly string[]> {
+    const sql = 'SELECT name FROM system.databases WHERE comment = {comment:String} ORDER BY name';
+    return (await this.rows<{ name: string }>(sql, { comment: commentOf(catalogId) })).map(({ name }) => name);
+  }
+
   createDatabase = (name: string): Promise<void> =>
     this.run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(name)} ENGINE = Atomic`);
+
+  /** Throws CHANGE_IN_PROGRESS while another catalog has it: a move that has ended has not removed its copy yet. */
+  async createDatabaseOf(catalogId: string, name: string): Promise<void> {
+    const comment = commentOf(catalogId);
+    await this.run(
+      `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(name)} ENGINE = Atomic COMMENT ${quoteLiteral(comment)}`,
+    );
+    const sql = 'SELECT comment FROM system.databases WHERE name = {name:String}';
+    const [found] = await this.rows<{ comment: string }>(sql, { name: escaped(name) });
+    if (found?.comment.startsWith(commentPrefix) && found.comment !== comment)
+      throw new Failure('CHANGE_IN_PROGRESS', 'what an earlier change has left is being removed; retry later');
+  }
 
   dropDatabase = (name: string): Promise<void> => this.run(`DROP DATABASE IF EXISTS ${quoteIdentifier(name)} SYNC`);
 
@@ -139,6 +158,10 @@ export class ServerTables {
     }
   }
 }
+
+/** By which a database is that of a catalog also under another name, as the copy of a move has before the switch. */
+const commentPrefix = 'Tabularium catalog ';
+const commentOf = (catalogId: string): string => `${commentPrefix}${catalogId}`;
 
 export interface TablePlace {
   readonly database: string;
