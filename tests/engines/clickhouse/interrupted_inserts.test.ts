@@ -24,6 +24,20 @@ const rowCount = 300;
 const recording = /INSERT INTO `_tabularium`\.`steps`[\s\S]*"state":"applied"/;
 const publishing = /ALTER TABLE .* ATTACH PARTITION/;
 
+/** Matches the n-th text that the pattern matches. */
+class Nth extends RegExp {
+  #left: number;
+
+  constructor(pattern: RegExp, n: number) {
+    super(pattern);
+    this.#left = n;
+  }
+
+  override test(text: string): boolean {
+    return super.test(text) && --this.#left === 0;
+  }
+}
+
 describe('an insert of many rows that is interrupted', { skip: missingRing }, () => {
   const { signal } = new AbortController();
   let ring: Ring;
@@ -78,6 +92,22 @@ describe('an insert of many rows that is interrupted', { skip: missingRing }, ()
   const counted = async () => rowsOf(world, `SELECT count(*), count(DISTINCT a) FROM "${table.table}"`);
   const isRecorded = async (catalog: CatalogRef) =>
     (await world.engine.recordedSteps({ catalog, limit: 1000 })).some((recorded) => recorded.step === step);
+
+  test('INSERT ... SELECT into several partitions that nobody repeats is completed', async () => {
+    const parts = { ...table, table: `${table.table} parts` };
+    const [b] = definition.columns.slice(1);
+    assert.ok(b);
+    await world.change({ kind: 'createTable', table: parts, definition: { ...definition, partitionBy: [b.name] } });
+    const name = `"${parts.table}"`;
+    proxy.cutAt(new Nth(publishing, 2));
+    const query = `SELECT number, toString(number % 3) FROM numbers(${rowCount})`;
+    assert.notEqual((await failureOf(world.run(`INSERT INTO ${name} ${query}`))).code, '0');
+    assert.ok(proxy.isCut);
+    proxy.mend();
+    await eventually('the server is available', () => world.engine.status('node1').availability === 'available');
+    assert.equal(await world.engine.settleWrites?.(world.catalog, { signal }), 1);
+    assert.deepEqual(await rowsOf(world, `SELECT count(*), count(DISTINCT a) FROM ${name}`), [[rowCount, rowCount]]);
+  });
 
   for (const pattern of [recording, publishing])
     test(`at ${pattern}: its repetition inserts the rows once, whatever the server has forgotten`, async () => {

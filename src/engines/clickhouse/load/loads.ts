@@ -28,13 +28,13 @@ import { computeSettings, type NativeSource, nativeSource, withNativeData } from
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
 import { faultCount, isNested, type RawColumn, type RowSql, rowSql } from './row_values.ts';
 import {
-  countStaged,
   createStaging,
   dropAbandoned,
   dropStaging,
   loadColumn,
   loadNumber,
   type StagedLoad,
+  sizeOfStaged,
   stagingName,
   stagingPrefix,
 } from './staging.ts';
@@ -122,7 +122,7 @@ class Loads {
     try {
       const into = await createStaging(cluster, server, { load, table: distributed, number }, options.signal);
       const rowsRejected = await stageFile(server, work, plan, { into, number, ...options });
-      const rowsLoaded = await countStaged(cluster, load, options.signal);
+      const { rowCount: rowsLoaded } = await sizeOfStaged(cluster, load, options.signal);
       if (options.signal.aborted) throw cancelledLoad();
       isRecorded = true;
       await publishStaged(

@@ -83,15 +83,31 @@ async function shardingKey(server: ClickHouseServer, database: string, table: st
   return parseDistributed(row?.engine ?? '')?.key ?? 'rand()';
 }
 
-/** The number of staged rows of all shards. */
-export async function countStaged(cluster: ClickHouseCluster, load: StagedLoad, signal: AbortSignal): Promise<number> {
-  const count = (server: ClickHouseServer) =>
-    server.rows<{ n: string }>({
-      ...callOf(signal),
-      sql: `SELECT toString(count()) AS n FROM ${staged(load.staging)}`,
-    });
-  const counts = await (cluster.isReplicated ? onStaged(cluster, load, count) : cluster.onEachShard(count));
-  return counts.reduce((sum, [row]) => sum + Number(row?.n ?? 0), 0);
+export interface StagedSize {
+  /** Of all shards. */
+  readonly rowCount: number;
+  /** Of the shard that has most of them. */
+  readonly partitions: number;
+}
+
+export async function sizeOfStaged(
+  cluster: ClickHouseCluster,
+  load: StagedLoad,
+  signal: AbortSignal,
+): Promise<StagedSize> {
+  const call = callOf(signal);
+  const one = async (server: ClickHouseServer, sql: string) =>
+    Number((await server.rows<{ n: string }>({ ...call, sql }))[0]?.n ?? 0);
+  const parts = `active AND database = ${quoteLiteral(internalDatabase)} AND table = ${quoteLiteral(load.staging)}`;
+  const size = async (server: ClickHouseServer): Promise<StagedSize> => ({
+    rowCount: await one(server, `SELECT toString(count()) AS n FROM ${staged(load.staging)}`),
+    partitions: await one(server, `SELECT toString(uniqExact(partition_id)) AS n FROM system.parts WHERE ${parts}`),
+  });
+  const sizes = await (cluster.isReplicated ? onStaged(cluster, load, size) : cluster.onEachShard(size));
+  return {
+    rowCount: sizes.reduce((sum, { rowCount }) => sum + rowCount, 0),
+    partitions: Math.max(0, ...sizes.map(({ partitions }) => partitions)),
+  };
 }
 
 /** Removes the staging tables, also those of a load of which only some exist. */

@@ -6,7 +6,15 @@ import type { ReportProgress } from '../../port/work.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, stagingName } from '../load/staging.ts';
+import {
+  createStaging,
+  dropStaging,
+  loadNumber,
+  type StagedLoad,
+  type StagedSize,
+  sizeOfStaged,
+  stagingName,
+} from '../load/staging.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { watchProgress } from '../query/progress.ts';
@@ -41,15 +49,17 @@ export async function insertSelect(context: WarehouseContext, work: InsertSelect
   const number = loadNumber(attempt);
   const staging = stagingName(attempt, attempt);
   const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
-  let rowCount: number;
+  let size: StagedSize;
   try {
-    rowCount = await stage(context, work, { load, table: names.table, number });
+    size = await stage(context, work, { load, table: names.table, number });
   } catch (error) {
     await dropStaging(context.cluster, staging).catch(() => undefined);
     throw error;
   }
+  const { rowCount, partitions } = size;
   const step = work.takeStep();
-  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], rowCount);
+  // They are published one by one.
+  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], rowCount, partitions > 1);
   await publishStaged(context, catalog, { load, number }, recorded);
   return rowCount;
 }
@@ -59,7 +69,7 @@ async function stage(
   context: WarehouseContext,
   work: InsertSelect,
   staging: { readonly load: StagedLoad; readonly table: string; readonly number: string },
-): Promise<number> {
+): Promise<StagedSize> {
   const { cluster } = context;
   try {
     await cluster.onAny(async (server) => {
@@ -79,7 +89,7 @@ async function stage(
       });
       await inserted.finally(watch.stop);
     });
-    return await countStaged(cluster, staging.load, work.signal);
+    return await sizeOfStaged(cluster, staging.load, work.signal);
   } catch (error) {
     const failure = serverFailure(error);
     throw withOutcome(work.toFailure(toViolation(failure, 'nothing was inserted')), 'notApplied');

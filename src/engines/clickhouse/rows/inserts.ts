@@ -10,7 +10,7 @@ import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import type { InsertStep, RowsBatch } from '../../port/rows.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
-import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, stagingName } from '../load/staging.ts';
+import { createStaging, dropStaging, loadNumber, type StagedLoad, sizeOfStaged, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
@@ -116,8 +116,8 @@ async function insertStaged(
       const settings = blockSettings(token);
       await server.text({ sql, data, settings, timeoutMs: spec.statementTimeoutSeconds * 1000, signal });
     });
-    const stored = await countStaged(cluster, load, signal);
-    if (stored !== rowCount)
+    const stored = await sizeOfStaged(cluster, load, signal);
+    if (stored.rowCount !== rowCount)
       throw new Failure('WAREHOUSE_FAILED', 'a server of the warehouse has not stored all rows; nothing was inserted');
   } catch (error) {
     await dropStaging(cluster, staging).catch(() => undefined);

@@ -17,15 +17,16 @@ export interface RecordedWrite {
 }
 
 /**
- * The steps of a write: those of the caller, or where a server may miss what the others get, one by which the write is completed although
- * nobody repeats it.
+ * The steps of a write: those of the caller, or where a server may miss what the others get, or get a part only, one by which the write is completed
+ * although nobody repeats it. `isInParts`: a server is changed by several statements.
  */
 export function stepsOf(
   { cluster }: WarehouseContext,
   steps: readonly InsertStep[],
   rowCount: number,
+  isInParts = false,
 ): Pick<RecordedWrite, 'steps' | 'isUnnamed'> {
-  if (steps.length > 0 || !cluster.writesMany) return { steps, isUnnamed: false };
+  if (steps.length > 0 || !(cluster.writesMany || isInParts)) return { steps, isUnnamed: false };
   return { steps: [{ step: randomUUID(), rowCount }], isUnnamed: true };
 }
 
