@@ -48,14 +48,19 @@ const unavailable = /^(08|53|57P|25006$|25P03$|55P03$|57014$)/;
 /** The server has become a standby since the connection was made: read_only_sql_transaction. */
 const readOnly = '25006';
 
-const searches = /^\s*(?:select|with|delete)\b/i;
-
 /**
  * PostgreSQL has no text with a NUL and refuses a parameter that contains one. Names and ids contain no control characters: what is searched by
- * one with another is not found either.
+ * one with another is not found either. Nothing that is written is changed.
  */
-const withoutNul = (parameter: unknown): unknown =>
-  typeof parameter === 'string' && parameter.includes('\0') ? parameter.replaceAll('\0', '\u0001') : parameter;
+function searchable(sql: string, parameters: readonly unknown[]): readonly unknown[] {
+  const hasNul = (parameter: unknown) => typeof parameter === 'string' && parameter.includes('\0');
+  if (!parameters.some(hasNul)) return parameters;
+  const written = /^\s*insert\b[\s\S]*|^\s*update\b[\s\S]*?(?=\bwhere\b|$)/i.exec(sql)?.[0] ?? '';
+  const writtenCount = written.match(/\$\d+/g)?.length ?? 0;
+  return parameters.map((parameter, i) =>
+    i >= writtenCount && hasNul(parameter) ? (parameter as string).replaceAll('\0', '\u0001') : parameter,
+  );
+}
 
 /** The database accepts no changes, as that of a standby. */
 class ReadOnlyDatabase extends Error {
@@ -169,7 +174,7 @@ class StoreConnection implements PostgresPoolClient {
   }
 
   async #execute<R>(sql: string, given: readonly unknown[]): Promise<PostgresQueryResult<R>> {
-    const parameters = searches.test(sql) ? given.map(withoutNul) : given;
+    const parameters = searchable(sql, given);
     this.#inject?.({ sql, parameters });
     if (sql === 'begin') return this.#begin();
     if (sql === 'commit' || sql === 'rollback') return this.#end(sql);

@@ -122,7 +122,7 @@ async function isLocked(db: Kysely<Schema>): Promise<boolean> {
 
 /**
  * The function of SQLite by which tasks are found by a field of their request; `path` is `$.` and a name. PostgreSQL reads no JSON with an escaped
- * NUL, in whichever field: see withoutNul in connection_pool.ts.
+ * NUL, in whichever field: see `searchable` in connection_pool.ts.
  */
 async function createJsonExtract(db: Kysely<Schema>): Promise<void> {
   await sql`

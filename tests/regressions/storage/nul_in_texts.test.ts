@@ -21,6 +21,8 @@ for (const [name, { skip, settings }] of Object.entries(stores))
         for (const path of ['catalogs', 'roles', 'tasks', 'queries', 'audit_events'])
           (await server.get(`/api/v2/${path}/a%00b`)).is(404, 'OBJECT_NOT_FOUND');
         (await server.delete('/api/v2/catalogs/a%00b')).is(200, '0', { deleted: false });
+        (await server.delete('/api/v2/tasks/a%00b')).is(200, '0', { deleted: false });
+        (await server.post('/api/v2/tasks/a%00b/cancel')).is(404, 'OBJECT_NOT_FOUND');
         (await server.post('/api/v2/catalogs/undrop', { name: text })).is(404, 'OBJECT_NOT_FOUND');
         assert.deepEqual(
           (await server.post('/api/v2/catalogs/search', { namePattern: text })).is(200).at('catalogs'),
