@@ -6,10 +6,15 @@ import type { Params } from './operation_call.ts';
 
 export interface ExtraNeed {
   readonly why: string;
-  readonly grant: (params: Params, operation: Operation) => GrantedPrivilege;
+  /** `warehouse`: that of the catalog `default`. */
+  readonly grant: (params: Params, operation: Operation, warehouse: string) => GrantedPrivilege;
 }
 
-const warehouse: ExtraNeed = { why: 'it runs in that warehouse', grant: () => ['use', '/warehouses/default'] };
+const warehouse: ExtraNeed = {
+  why: 'it runs in that warehouse',
+  grant: (_params, _operation, name) => ['use', `/warehouses/${encodeURIComponent(name)}`],
+};
+const usualWarehouse: ExtraNeed = { why: 'its data is stored there', grant: () => ['use', '/warehouses/default'] };
 const readsItself: ExtraNeed = {
   why: 'which rows change is read in the table',
   grant: ({ catalog, database, table }) => [
@@ -36,7 +41,7 @@ const seesGrantee: ExtraNeed = {
 
 /** By endpoint. The tests check that each is required. */
 export const extraNeeds: Readonly<Record<string, readonly ExtraNeed[]>> = {
-  'catalogs.create': [{ ...warehouse, why: 'its data is stored there' }],
+  'catalogs.create': [usualWarehouse],
   'catalogs.move': [
     { ...warehouse, why: 'its data is copied from that warehouse' },
     {
@@ -54,7 +59,7 @@ export const extraNeeds: Readonly<Record<string, readonly ExtraNeed[]>> = {
   'catalogs.backup': [warehouse],
   'catalogs.check': [warehouse],
   'databases.backup': [warehouse],
-  'catalogs.restore': [{ ...warehouse, why: 'its data is stored there' }],
+  'catalogs.restore': [usualWarehouse],
   'databases.restore': [{ ...warehouse, why: 'its data is stored there' }],
   'catalogs.export': [warehouse],
   'databases.export': [warehouse],
@@ -94,7 +99,7 @@ export const extraNeeds: Readonly<Record<string, readonly ExtraNeed[]>> = {
     },
     { ...warehouse, why: 'its query is analyzed again there' },
   ],
-  'tokens.create': [{ ...warehouse, why: 'nobody confines a token to what he may not do himself' }],
+  'tokens.create': [{ ...usualWarehouse, why: 'nobody confines a token to what he may not do himself' }],
   'grants.create': [{ why: 'one grants what one has', grant: () => ['read', '/warehouses'] }, seesGrantee],
   'grants.delete': [{ why: 'one revokes what one has', grant: () => ['use', '/warehouses'] }, seesGrantee],
   'roles.update': [

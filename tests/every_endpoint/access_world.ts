@@ -3,10 +3,11 @@ import type { Privilege } from '../../src/model/privileges.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { type GrantedPrivilege, newToken } from '../access/people.ts';
-import { type Reply, start, TestServer, uri } from '../server.ts';
+import { type Reply, TestServer, uri } from '../server.ts';
 import { grantable, targets } from './access_needs.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { call, categories, exampleBody, limits, noLoginThrottling, type Params, pathOf } from './operation_call.ts';
+import { type World as Servers, worldOf } from './worlds.ts';
 
 export interface World {
   /** As root. */
@@ -15,9 +16,9 @@ export interface World {
   statementsOf(work: () => Promise<unknown>): Promise<number>;
 }
 
-export async function startWorld(): Promise<World> {
+export async function startWorld(servers: Servers = worldOf(import.meta.url)): Promise<World> {
   let statements = 0;
-  const server = await start({ ...limits, ...noLoginThrottling }, { injectStore: () => void statements++ });
+  const server = await servers.start({ ...limits, ...noLoginThrottling }, { injectStore: () => void statements++ });
   return {
     server,
     statementsOf: async (work) => {

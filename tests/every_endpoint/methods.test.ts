@@ -2,12 +2,13 @@
 // B1).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { start, type TestServer } from '../server.ts';
+import type { TestServer } from '../server.ts';
 import { operations, pathOf } from './operation_call.ts';
+import { worldOf } from './worlds.ts';
 
 let server: TestServer;
 before(async () => {
-  server = await start();
+  server = await worldOf(import.meta.url).start();
 });
 after(() => server.close());
 

@@ -5,10 +5,13 @@ import fc from 'fast-check';
 import type { TSchema } from 'typebox';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { bodyOf } from '../../src/standard/parameters.ts';
-import { start, type TestServer } from '../server.ts';
+import { type TestServer, uri } from '../server.ts';
 import { fixtureOf } from './fixtures.ts';
 import { call, operations, pathOf, titleOf } from './operation_call.ts';
+import { testedIn, worldOf } from './worlds.ts';
 
+const world = worldOf(import.meta.url);
+const operationsElsewhere = 20;
 const bodiesPerOperation = 12;
 const bodiesOfSql = 60;
 const seed = Number(process.env.TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -104,13 +107,14 @@ function valuesOf(schema: TSchema): fc.Arbitrary<unknown> {
 
 let server: TestServer;
 before(async () => {
-  server = await start();
-  (await server.patch('/api/v2/warehouses/default', { statementTimeoutSeconds: 5 })).is(200);
+  server = await world.start();
+  (await server.patch(uri`/warehouses/${world.warehouse}`, { statementTimeoutSeconds: 5 })).is(200);
 });
 after(() => server.close());
 
 /** Without the paths that omit the catalog: they have the same handlers. */
-const tested = operations.filter(({ endpoint, path }) => endpoint.body && !path.startsWith('/api/v2/databases'));
+const withBody = operations.filter(({ endpoint, path }) => endpoint.body && !path.startsWith('/api/v2/databases'));
+const tested = testedIn(world, withBody, operationsElsewhere);
 
 async function sendAll(operation: Operation, bodies: readonly object[]): Promise<void> {
   const { category, nameInPath, path } = operation;

@@ -7,7 +7,7 @@ import { listKeyOf } from '../../src/standard/parameters.ts';
 import type { Reply, TestServer } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { call, categories, exampleBody, nameOf, operations, type Params, pathOf, titleOf } from './operation_call.ts';
-import { worldOf } from './worlds.ts';
+import { testedIn, worldOf } from './worlds.ts';
 
 const world = worldOf(import.meta.url);
 let server: TestServer;
@@ -160,12 +160,7 @@ test('every record declares its state as a closed list, its creator and last edi
   }
 });
 
-for (const operation of operations) {
-  const skipped = world.skipped(operation);
-  if (skipped !== undefined) {
-    console.log(`not here, because ${skipped}: ${nameOf(operation)}`);
-    continue;
-  }
+for (const operation of testedIn(world, operations)) {
   test(`${nameOf(operation)}: ${titleOf(operation)}`, async () => {
     const { category, endpoint } = operation;
     const fixture = fixtureOf(category);
