@@ -50,9 +50,9 @@ export type ForwardResult =
 
 /** Until a connection is available. */
 const connectMsMax = 3_000;
-/** Until the response begins. Requests that wait for statements or tasks take at most a few minutes. */
+/** Until the response begins, and between two parts of it. Requests that wait for statements or tasks take at most a few minutes. */
 const responseMsMax = 15 * 60_000;
-/** How often the state of the other server is checked while its response is awaited. */
+/** How often the state of the other server is checked while its response is awaited, and received. */
 const checkEveryMs = 1_000;
 /** Fewer than `connectionsPerAddressMax` by default, so that the other server accepts them. */
 const socketsMax = 500;
@@ -110,6 +110,7 @@ export class Forwarder {
     }
     this.#sendBody(upstream, request);
     const response = await this.#responseTo(upstream, request);
+    this.#endIfLost(response, serverId);
     return answer(response, request);
   }
 
@@ -182,6 +183,20 @@ export class Forwarder {
       clearInterval(check);
     }
   }
+
+  /** Destroys a response when its server is down, or sends nothing for too long while the client takes what comes. */
+  #endIfLost(response: IncomingMessage, serverId: string): void {
+    const { socket } = response;
+    let bytesRead = -1;
+    let receivedAt = 0;
+    const check = setInterval(() => {
+      if (socket.bytesRead !== bytesRead || response.isPaused()) receivedAt = performance.now();
+      bytesRead = socket.bytesRead;
+      const isSilent = performance.now() - receivedAt > responseMsMax;
+      if (isSilent || !this.#options.find(serverId)) response.destroy(new Error('the server was lost'));
+    }, checkEveryMs);
+    response.once('close', () => clearInterval(check));
+  }
 }
 
 /** Whether the request has a connection in time. */
@@ -216,7 +231,7 @@ async function answer(response: IncomingMessage, request: ForwardedRequest): Pro
   const { incoming, outgoing, body } = request;
   const { statusCode: status = 502 } = response;
   const isIncomplete = body === undefined && hasBody(incoming) && !incoming.complete;
-  if (isIncomplete && Number(response.headers['content-length'] ?? 0) <= earlyResponseBytesMax) {
+  if (isIncomplete && Number(response.headers['content-length'] ?? Number.POSITIVE_INFINITY) <= earlyResponseBytesMax) {
     incoming.unpipe();
     const headers: Record<string, string> = {};
     for (const name of earlyHeaders)
