@@ -14,11 +14,17 @@ import { Failure, outcomeOf } from '../../../src/standard/failure.ts';
 import { definitionOf, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { eventually } from '../../deadline.ts';
 import { accessTo, engineOn } from './engine.ts';
+import { askNode } from './ring/ask_node.ts';
 import { clusters, missingRing, type RingNode, startRing } from './ring/ring.ts';
 
 const definition = definitionOf({ a: 'INT' });
 const { signal } = new AbortController();
 const clearedMs = 60_000;
+
+interface Keyed {
+  readonly a: number;
+  readonly step: string;
+}
 
 /** Passes requests on to a node, and calls `stored` when the node has answered an insert into the table `t`. */
 async function proxyTo(node: RingNode, stored: () => void) {
@@ -108,6 +114,36 @@ describe('servers that are lost before they record an insert', { skip: missingRi
     // Which of the servers answer first is not certain.
     for (let n = 0; n < 10; n++) assert.equal(await engine.settleWrites?.(catalog, { signal }), 0);
     assert.deepEqual(await rowsOf(world, 'SELECT count(*) FROM removed'), [[0]]);
+  });
+
+  test('inserts that a single server has recorded together are not done, if one of them was repeated alone', async () => {
+    const table = { catalog, database, table: 'grouped' };
+    await world.change({ kind: 'createTable', table, definition });
+    const keys = [1, 2].map((a) => ({ a, step: `key/${randomUUID()}` })) as [Keyed, Keyed];
+    const insert = (...group: Keyed[]) => {
+      const steps = group.map(({ step }) => ({ step, rowCount: 1 }));
+      const rows = rowReader(definition.columns).read(group.map(({ a }) => [a]));
+      return engine.insertRows(table, rows, { signal, definition, steps });
+    };
+    const ask = (index: number, body: string) => askNode(ring.nodes[index], body);
+    const recorded = `step IN (${keys.map(({ step }) => `'${step}'`)})`;
+    await insert(...keys);
+    // As if the record of the group had reached the first server only, and nothing had been inserted.
+    await ask(0, `CREATE TABLE _tabularium.kept AS _tabularium.steps`);
+    const columns = 'catalog, step, state, row_count, batch, payload';
+    const pending = `SELECT ${columns} FROM _tabularium.steps WHERE ${recorded} AND state = 'pending'`;
+    await ask(0, `INSERT INTO _tabularium.kept (${columns}) ${pending}`);
+    for (const index of [0, 1, 2])
+      await ask(index, `ALTER TABLE _tabularium.steps DELETE WHERE ${recorded} SETTINGS mutations_sync = 2`);
+    await world.change({ kind: 'truncateTable', table });
+    const [first, second] = keys;
+    await insert(first);
+    await ask(0, `INSERT INTO _tabularium.steps (${columns}) SELECT ${columns} FROM _tabularium.kept`);
+    await ask(0, 'DROP TABLE _tabularium.kept');
+    for (let n = 0; n < 10; n++) assert.equal(await engine.settleWrites?.(catalog, { signal }), 0);
+    assert.deepEqual(await rowsOf(world, 'SELECT a FROM grouped'), [[1]]);
+    for (let n = 0; n < 5; n++) for (const key of [first, second]) await insert(key);
+    assert.deepEqual(await rowsOf(world, 'SELECT a FROM grouped ORDER BY a'), [[1], [2]]);
   });
 
   test('what a single server may have recorded is unknown, because it is completed later', async () => {

@@ -19,7 +19,7 @@ import { readsFloatsExactly } from '../types/read_values.ts';
 import { rowsText } from '../types/row_text.ts';
 import { blockSettings } from './block_settings.ts';
 import { insertBlock, type RowsBlock, toViolation } from './insert_block.ts';
-import { changedCodes, completeAsked, type StoredBlock } from './pending_steps.ts';
+import { changedCodes, isCompleted, type StoredBlock } from './pending_steps.ts';
 import { publishStaged } from './staged_rows.ts';
 
 export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'insertRows'> => ({
@@ -77,11 +77,11 @@ async function insertOnce(
     catalog,
     steps.map(({ step }) => step),
   );
-  if (found.size > 0) {
-    const pending = new Set([...found.values()].flatMap(({ batch: id }) => id ?? []));
-    for (const id of pending) await completeAsked(context, catalog, id);
+  let completed = 0;
+  for (const step of found.values()) if (await isCompleted(context, catalog, step)) completed++;
+  if (completed > 0) {
     const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
-    if (found.size < steps.length || keyedRows !== batch.rowCount)
+    if (completed < steps.length || keyedRows !== batch.rowCount)
       throw new Failure('CHANGE_IN_PROGRESS', 'some of the inserts were already completed');
     return;
   }

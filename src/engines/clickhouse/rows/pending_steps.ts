@@ -8,6 +8,7 @@ import type { WarehouseContext } from '../context.ts';
 import { dropStaging } from '../load/staging.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
+import type { FoundStep } from '../steps/applied_steps.ts';
 import { endWrite, WriteEnded } from '../steps/ended_write.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
 import { completeMutation, type MarkedMutation } from './mutations.ts';
@@ -35,8 +36,14 @@ export async function completeEarlier(
   step: string,
 ): Promise<number | undefined> {
   const found = (await context.steps.find(catalog, [step])).get(step);
-  if (found && !found.isApplied && found.batch !== undefined) await completeAsked(context, catalog, found.batch);
-  return found?.rowCount;
+  return found && (await isCompleted(context, catalog, found)) ? found.rowCount : undefined;
+}
+
+/** Whether a step that was found is applied now. Throws like `completeAsked`. */
+export async function isCompleted(context: WarehouseContext, catalog: CatalogRef, found: FoundStep): Promise<boolean> {
+  if (found.isApplied) return true;
+  for (const batch of found.batches) if (await completeAsked(context, catalog, batch)) return true;
+  return false;
 }
 
 /** Like `completeEarlier`; undefined if the work can no longer be done: whoever repeats the request is told why. */
@@ -56,10 +63,11 @@ export async function rowsOfEarlier(
 /**
  * Completes what an earlier attempt of a request began. Throws OBJECT_NOT_FOUND if its table was dropped or renamed since, and CONSTRAINT_VIOLATED
  * if it has no such columns any more. Throws WriteEnded, which it has recorded, if nobody can complete it.
+ * @returns false if nothing of it was done, and never will be: a step of it was applied with others.
  */
-export async function completeBegun(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
+export async function completeBegun(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
   try {
-    await completeBatch(context, catalog, batch);
+    return await completeBatch(context, catalog, batch);
   } catch (error) {
     if (error instanceof WriteEnded) {
       await endWrite(context, catalog, (await workOf(context, catalog, batch)).steps, error);
@@ -80,9 +88,9 @@ export async function completeBegun(context: WarehouseContext, catalog: CatalogR
 }
 
 /** Like `completeBegun`, for who repeats a request: throws the failure of a write that has ended. */
-export async function completeAsked(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
+export async function completeAsked(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
   try {
-    await completeBegun(context, catalog, batch);
+    return await completeBegun(context, catalog, batch);
   } catch (error) {
     throw error instanceof WriteEnded ? error.failure : error;
   }
@@ -108,19 +116,15 @@ async function workOf({ steps }: WarehouseContext, catalog: CatalogRef, batch: s
   return { ...found, work: JSON.parse(payload) };
 }
 
-async function isDone(context: WarehouseContext, catalog: CatalogRef, steps: readonly InsertStep[]): Promise<boolean> {
-  const found = await context.steps.find(
-    catalog,
-    steps.map(({ step }) => step),
-  );
-  return steps.every(({ step }) => found.get(step)?.isApplied);
-}
-
-/** All steps that were recorded together. The servers do nothing that they have done already. */
-export async function completeBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
+/** All steps that were recorded together. The servers do nothing that they have done already. @returns as `completeBegun`. */
+async function completeBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
   const { work, steps, atSeconds } = await workOf(context, catalog, batch);
+  const names = steps.map(({ step }) => step);
+  const applied = [...(await context.steps.find(catalog, names)).values()].filter(({ isApplied }) => isApplied);
   // Done again, it could bring back rows that were deleted since then, of which the servers have forgotten the token.
-  if (await isDone(context, catalog, steps)) return;
+  if (applied.length === steps.length) return true;
+  // The record is on so few servers that the repetition of a request did not find it, and was inserted with others or alone.
+  if (applied.length > 0) return false;
   if ('mark' in work) await completeMutation(context, work, atSeconds);
   else if ('data' in work)
     await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch }, { catalog, steps });
@@ -131,6 +135,7 @@ export async function completeBatch(context: WarehouseContext, catalog: CatalogR
   );
   // Not before: whoever finds the steps pending needs the rows.
   if ('load' in work) await dropStaging(context.cluster, work.load.staging).catch(() => undefined);
+  return true;
 }
 
 /** Only who repeats its steps tries the batch again. */

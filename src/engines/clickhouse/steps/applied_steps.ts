@@ -53,8 +53,8 @@ interface StoredStep {
 export interface FoundStep {
   readonly isApplied: boolean;
   readonly rowCount: number;
-  /** Of a pending step. */
-  readonly batch: string | undefined;
+  /** Of a pending step: those that it was recorded with. */
+  readonly batches: readonly string[];
 }
 
 /** Nothing was done: each attempt finds the record before it does anything. */
@@ -84,8 +84,11 @@ export class AppliedSteps {
       if (state === 'failed') throw failed(payload);
       if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
       const isApplied = state === 'applied';
-      if (isApplied || !found.get(step)?.isApplied)
-        found.set(step, { isApplied, rowCount: Number(row_count), batch: isApplied ? undefined : batch });
+      const { isApplied: wasApplied = false, batches = [] } = found.get(step) ?? {};
+      const isEnded = isApplied || wasApplied;
+      const pending = isEnded ? [] : [...new Set([...batches, batch])];
+      if (isApplied || !wasApplied)
+        found.set(step, { isApplied: isEnded, rowCount: Number(row_count), batches: pending });
     }
     return found;
   }

@@ -137,8 +137,9 @@ export async function completeLeftBatch(
   batch: string,
 ): Promise<boolean> {
   try {
-    await completeBegun(context, catalog, batch);
-    return true;
+    if (await completeBegun(context, catalog, batch)) return true;
+    await refuse(context, catalog, batch);
+    return false;
   } catch (error) {
     // It has ended, and is recorded so.
     if (error instanceof WriteEnded) return false;
