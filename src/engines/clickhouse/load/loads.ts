@@ -86,7 +86,8 @@ class Loads {
 
   async load(work: FileLoad, options: WorkOptions): Promise<FileLoadResult> {
     const { table, step, mode, dryRun } = work;
-    const rowsLoaded = dryRun ? undefined : await completeEarlier(this.#context, table.catalog, step);
+    const attempt = dryRun ? '' : await this.#context.steps.begin(table.catalog, [step]);
+    const rowsLoaded = dryRun ? undefined : await completeEarlier(this.#context, table.catalog, step, attempt);
     if (rowsLoaded !== undefined) return { rowsLoaded, rowsRejected: 0, repeated: true };
     if (mode === 'upsert')
       throw new Failure(
@@ -99,7 +100,7 @@ class Loads {
         const plan = await planLoad(server, work, options);
         return dryRun
           ? await this.#tryLoad(server, work, plan, options)
-          : await this.#loadStaged(server, work, plan, options);
+          : await this.#loadStaged(server, work, plan, { ...options, attempt });
       });
     } catch (error) {
       throw options.signal.aborted && isUnapplied(error) ? cancelledLoad() : serverFailure(error);
@@ -110,7 +111,7 @@ class Loads {
     server: ClickHouseServer,
     work: FileLoad,
     plan: Plan,
-    options: WorkOptions,
+    options: WorkOptions & { readonly attempt: string },
   ): Promise<FileLoadResult> {
     const { cluster } = this.#context;
     const { table, step, mode } = work;
@@ -132,6 +133,7 @@ class Loads {
         {
           steps: [{ step, rowCount: rowsLoaded }],
           isUnnamed: false,
+          attempt: options.attempt,
         },
       );
       options.progress?.(1);

@@ -19,7 +19,8 @@ export async function executeWrite(
   writes: RunningWrites,
 ): Promise<StatementResult> {
   const { catalog } = write.table;
-  const earlier = step === undefined ? undefined : await completeEarlier(context, catalog, step);
+  const attempt = step === undefined ? undefined : await context.steps.begin(catalog, [step]);
+  const earlier = step === undefined ? undefined : await completeEarlier(context, catalog, step, attempt);
   if (earlier !== undefined) return { ...countResult(earlier), repeated: true };
   // A load may be of rows that the statement deletes.
   if (write.kind !== 'insert') {
@@ -28,7 +29,7 @@ export async function executeWrite(
   }
   try {
     return await writes.run(resultPath, step, async (takeStep) => {
-      const work = { parameters, timeoutMs, signal, progress, takeStep, toFailure };
+      const work = { parameters, timeoutMs, signal, progress, takeStep, attempt, toFailure };
       const rowCount =
         write.kind === 'insert'
           ? await insertSelect(context, { ...work, write })

@@ -37,6 +37,8 @@ export interface InsertSelect {
   readonly progress: ReportProgress | undefined;
   /** The step by which the rows are inserted once; called when all rows are staged. */
   readonly takeStep: () => string | undefined;
+  /** Of the step that it had from the beginning; absent: nobody has begun its step before. */
+  readonly attempt: string | undefined;
   /** The failure of an error of the query. */
   readonly toFailure: (error: unknown) => unknown;
 }
@@ -45,9 +47,9 @@ export interface InsertSelect {
 export async function insertSelect(context: WarehouseContext, work: InsertSelect): Promise<number> {
   const { catalog, database, table } = work.write.table;
   const names = namesOf({ catalog: catalog.name, database, table });
-  const attempt = randomUUID();
-  const number = loadNumber(attempt);
-  const staging = stagingName(attempt, attempt);
+  const id = randomUUID();
+  const number = loadNumber(id);
+  const staging = stagingName(id, id);
   const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
   let size: StagedSize;
   try {
@@ -58,8 +60,10 @@ export async function insertSelect(context: WarehouseContext, work: InsertSelect
   }
   const { rowCount, partitions } = size;
   const step = work.takeStep();
-  // They are published one by one.
-  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], rowCount, partitions > 1);
+  const { attempt = '' } = work;
+  // Partitions are published one by one.
+  const isInParts = partitions > 1;
+  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], { rowCount, attempt, isInParts });
   await publishStaged(context, catalog, { load, number }, recorded);
   return rowCount;
 }

@@ -14,7 +14,7 @@ import { createStaging, dropStaging, loadNumber, type StagedLoad, sizeOfStaged, 
 import { namesOf } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
-import { type RecordedWrite, recordedWrite, stepsOf } from '../steps/recorded_write.ts';
+import { recordedWrite, stepsOf, type WriteSteps } from '../steps/recorded_write.ts';
 import { readsFloatsExactly } from '../types/read_values.ts';
 import { rowsText } from '../types/row_text.ts';
 import { blockSettings } from './block_settings.ts';
@@ -30,7 +30,9 @@ export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'ins
       const block = blockOf(context, table, batch);
       if (runSignal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');
       // From here on it is not cancelled: a part of the shards may have the rows.
-      const recorded = stepsOf(context, steps, batch.rowCount);
+      const names = steps.map(({ step }) => step);
+      const attempt = names.length === 0 ? undefined : await context.steps.begin(table.catalog, names);
+      const recorded = stepsOf(context, steps, { rowCount: batch.rowCount, attempt });
       const inserted =
         recorded.steps.length > 0
           ? insertOnce(context, table.catalog, block, batch, recorded)
@@ -53,7 +55,6 @@ function changedMeanwhile({ cluster }: WarehouseContext, cause: ClickHouseError)
 }
 
 type Block = Omit<RowsBlock, 'token'>;
-type Steps = Pick<RecordedWrite, 'steps' | 'isUnnamed'>;
 
 function blockOf({ cluster }: WarehouseContext, { catalog, database, table }: TableRef, batch: RowsBatch): Block {
   const exactFloats = cluster.members().every(({ server }) => readsFloatsExactly(server.version));
@@ -70,7 +71,7 @@ async function insertOnce(
   catalog: CatalogRef,
   block: Block,
   batch: RowsBatch,
-  recorded: Steps,
+  recorded: WriteSteps,
 ): Promise<void> {
   const { steps } = recorded;
   const found = await context.steps.find(
@@ -78,7 +79,7 @@ async function insertOnce(
     steps.map(({ step }) => step),
   );
   let completed = 0;
-  for (const step of found.values()) if (await isCompleted(context, catalog, step)) completed++;
+  for (const step of found.values()) if (await isCompleted(context, catalog, step, recorded.attempt)) completed++;
   if (completed > 0) {
     const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
     if (completed < steps.length || keyedRows !== batch.rowCount)
@@ -102,7 +103,7 @@ async function insertStaged(
   context: WarehouseContext,
   catalog: CatalogRef,
   { names, columns, rowCount, data, format, reading }: Block,
-  recorded: Steps,
+  recorded: WriteSteps,
 ): Promise<void> {
   const { cluster, spec } = context;
   const [attempt, token] = [randomUUID(), tokenOf(recorded.steps)];

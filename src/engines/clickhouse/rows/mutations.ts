@@ -44,6 +44,8 @@ export interface Mutation {
   readonly progress: ReportProgress | undefined;
   /** The step by which the rows are changed once; called before the first of them is. */
   readonly takeStep: () => string | undefined;
+  /** See `InsertSelect`. */
+  readonly attempt: string | undefined;
   readonly toFailure: (error: unknown) => unknown;
 }
 
@@ -84,7 +86,8 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
     throw withOutcome(work.toFailure(toViolation(serverFailure(error), 'nothing was changed')), 'notApplied');
   }
   const step = work.takeStep();
-  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], rowCount);
+  const { attempt = '' } = work;
+  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], { rowCount, attempt });
   const mark = createHash('sha256')
     .update(recorded.steps[0]?.step ?? randomUUID())
     .digest('hex');

@@ -34,16 +34,22 @@ export async function completeEarlier(
   context: WarehouseContext,
   catalog: CatalogRef,
   step: string,
+  attempt?: string,
 ): Promise<number | undefined> {
   const found = (await context.steps.find(catalog, [step])).get(step);
-  return found && (await isCompleted(context, catalog, found)) ? found.rowCount : undefined;
+  return found && (await isCompleted(context, catalog, found, attempt)) ? found.rowCount : undefined;
 }
 
-/** Whether a step that was found is applied now. Throws like `completeAsked`. */
-export async function isCompleted(context: WarehouseContext, catalog: CatalogRef, found: FoundStep): Promise<boolean> {
-  if (found.isApplied) return true;
-  for (const batch of found.batches) if (await completeAsked(context, catalog, batch)) return true;
-  return false;
+/** Whether a step that was found is applied now. `attempt`: of whoever repeats it. Throws like `completeAsked`. */
+export async function isCompleted(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  found: FoundStep,
+  attempt?: string,
+): Promise<boolean> {
+  return (
+    found.isApplied || (found.batch !== undefined && (await completeAsked(context, catalog, found.batch, attempt)))
+  );
 }
 
 /** Like `completeEarlier`; undefined if the work can no longer be done: whoever repeats the request is told why. */
@@ -65,9 +71,14 @@ export async function rowsOfEarlier(
  * if it has no such columns any more. Throws WriteEnded, which it has recorded, if nobody can complete it.
  * @returns false if nothing of it was done, and never will be: a step of it was applied with others.
  */
-export async function completeBegun(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
+export async function completeBegun(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  batch: string,
+  attempt?: string,
+): Promise<boolean> {
   try {
-    return await completeBatch(context, catalog, batch);
+    return await completeBatch(context, catalog, batch, attempt);
   } catch (error) {
     if (error instanceof WriteEnded) {
       await endWrite(context, catalog, (await workOf(context, catalog, batch)).steps, error);
@@ -88,9 +99,14 @@ export async function completeBegun(context: WarehouseContext, catalog: CatalogR
 }
 
 /** Like `completeBegun`, for who repeats a request: throws the failure of a write that has ended. */
-export async function completeAsked(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
+async function completeAsked(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  batch: string,
+  attempt: string | undefined,
+): Promise<boolean> {
   try {
-    return await completeBegun(context, catalog, batch);
+    return await completeBegun(context, catalog, batch, attempt);
   } catch (error) {
     throw error instanceof WriteEnded ? error.failure : error;
   }
@@ -106,25 +122,39 @@ async function isGone({ cluster }: WarehouseContext, { work }: PendingWork): Pro
 }
 
 interface PendingWork {
+  /** The work, as it is recorded. */
+  readonly payload: string;
   readonly work: StagedRows | MarkedMutation | StoredBlock;
   readonly steps: readonly InsertStep[];
   readonly atSeconds: number;
 }
 
 async function workOf({ steps }: WarehouseContext, catalog: CatalogRef, batch: string): Promise<PendingWork> {
-  const { payload, ...found } = await steps.batch(catalog, batch);
-  return { ...found, work: JSON.parse(payload) };
+  const found = await steps.batch(catalog, batch);
+  return { ...found, work: JSON.parse(found.payload) };
 }
 
 /** All steps that were recorded together. The servers do nothing that they have done already. @returns as `completeBegun`. */
-async function completeBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
-  const { work, steps, atSeconds } = await workOf(context, catalog, batch);
+async function completeBatch(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  batch: string,
+  continued: string | undefined,
+): Promise<boolean> {
+  const { work, payload, steps, atSeconds } = await workOf(context, catalog, batch);
   const names = steps.map(({ step }) => step);
-  const applied = [...(await context.steps.find(catalog, names)).values()].filter(({ isApplied }) => isApplied);
+  const attempt = await context.steps.begin(catalog, names, continued);
+  const found = [...(await context.steps.find(catalog, names)).values()];
+  const applied = found.filter(({ isApplied }) => isApplied);
   // Done again, it could bring back rows that were deleted since then, of which the servers have forgotten the token.
   if (applied.length === steps.length) return true;
   // The record is on so few servers that the repetition of a request did not find it, and was inserted with others or alone.
-  if (applied.length > 0) return false;
+  if (applied.length > 0 || found.some((step) => step.batch !== batch)) return false;
+  await context.steps.record(
+    catalog,
+    steps.map((step, index) => ({ ...step, state: 'pending', batch, attempt, payload: index === 0 ? payload : '' })),
+  );
+  await context.steps.requireNewest(catalog, names, attempt);
   if ('mark' in work) await completeMutation(context, work, atSeconds);
   else if ('data' in work)
     await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch }, { catalog, steps });

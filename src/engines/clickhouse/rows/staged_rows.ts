@@ -2,7 +2,7 @@
 import type { CatalogRef } from '../../port/refs.ts';
 import type { WarehouseContext } from '../context.ts';
 import { dropStaging, publish, type StagedLoad } from '../load/staging.ts';
-import { type RecordedWrite, recordedWrite } from '../steps/recorded_write.ts';
+import { recordedWrite, type WriteSteps } from '../steps/recorded_write.ts';
 
 /** The payload of a pending step. */
 export interface StagedRows {
@@ -15,7 +15,7 @@ export async function publishStaged(
   context: WarehouseContext,
   catalog: CatalogRef,
   payload: StagedRows,
-  recorded: Pick<RecordedWrite, 'steps' | 'isUnnamed'>,
+  recorded: WriteSteps,
 ): Promise<void> {
   const { cluster } = context;
   const { load, number } = payload;

@@ -1,5 +1,6 @@
 // The steps that were applied, and those that were undone before they arrived, on each server of the cluster. A record is on most servers,
 // and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
+import { newId } from '../../../model/ids.ts';
 import type { Code } from '../../../standard/codes.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../port/refs.ts';
@@ -12,6 +13,7 @@ import { isAbsent } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 
 const table = qualifiedName({ database: internalDatabase, table: 'steps' });
+const attemptsTable = qualifiedName({ database: internalDatabase, table: 'attempts' });
 const callTimeoutMs = 15_000;
 /** A load takes at most this time to publish what it has recorded. */
 const pendingMinutes = 10;
@@ -31,6 +33,8 @@ export interface StepRecord {
   readonly rowCount?: number | undefined;
   readonly batch?: string | undefined;
   readonly payload?: string | undefined;
+  /** Of a pending step: who recorded it (`begin`). */
+  readonly attempt?: string | undefined;
 }
 
 export interface PendingSearch {
@@ -48,13 +52,14 @@ interface StoredStep {
   readonly row_count: string;
   readonly batch: string;
   readonly payload: string;
+  readonly attempt: string;
 }
 
 export interface FoundStep {
   readonly isApplied: boolean;
   readonly rowCount: number;
-  /** Of a pending step: those that it was recorded with. */
-  readonly batches: readonly string[];
+  /** Of a pending step: what counts of all that was recorded of it. */
+  readonly batch: string | undefined;
 }
 
 /** Nothing was done: each attempt finds the record before it does anything. */
@@ -74,21 +79,41 @@ export class AppliedSteps {
     this.#cluster = cluster;
   }
 
+  /**
+   * Begins an attempt of steps. One that was begun before, and has not recorded its rows when this resolves, finds that in `requireNewest`, and does
+   * nothing; what it has recorded is found from now on, and is to be completed instead. So of the batches of a step that attempts have recorded,
+   * only that of the greatest attempt can have been done. `attempt`: one of other steps, which continues with these. @returns the attempt.
+   */
+  async begin(catalog: CatalogRef, steps: readonly string[], attempt: string = newId()): Promise<string> {
+    const rows = steps.map((step) => JSON.stringify({ catalog: catalog.id, step, attempt }));
+    const sql = `INSERT INTO ${attemptsTable} (catalog, step, attempt) FORMAT JSONEachRow`;
+    const data = `${rows.join('\n')}\n`;
+    await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs }));
+    return attempt;
+  }
+
+  /** Call it when the steps are recorded as pending, before anything is done. Throws CHANGE_IN_PROGRESS if a greater attempt was begun. */
+  async requireNewest(catalog: CatalogRef, steps: readonly string[], attempt: string): Promise<void> {
+    const list = steps.map(quoteLiteral).join(', ');
+    const sql = `SELECT 1 FROM ${attemptsTable} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list}) AND attempt > ${quoteLiteral(attempt)} LIMIT 1`;
+    const answers = await this.#onMost((server) => server.rows({ sql, timeoutMs: callTimeoutMs }));
+    if (answers.flat().length === 0) return;
+    throw new Failure('CHANGE_IN_PROGRESS', 'the request is being repeated', {}, { outcome: 'unknown' });
+  }
+
   /** Steps that were applied or are pending. Throws CHANGE_IN_PROGRESS if one of them was undone, and the failure of one that has failed. */
   async find(catalog: CatalogRef, steps: readonly string[]): Promise<ReadonlyMap<string, FoundStep>> {
-    const found = new Map<string, FoundStep>();
+    const found = new Map<string, FoundStep & Pick<StoredStep, 'attempt'>>();
     const answers = await this.#stored(catalog, steps);
     await this.#recordOnMost(catalog, answers);
-    for (const { step, state, row_count, batch, payload } of answers.flat()) {
+    for (const { step, state, row_count, batch, payload, attempt } of answers.flat()) {
       if (state === 'refused') continue;
       if (state === 'failed') throw failed(payload);
       if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
       const isApplied = state === 'applied';
-      const { isApplied: wasApplied = false, batches = [] } = found.get(step) ?? {};
-      const isEnded = isApplied || wasApplied;
-      const pending = isEnded ? [] : [...new Set([...batches, batch])];
-      if (isApplied || !wasApplied)
-        found.set(step, { isApplied: isEnded, rowCount: Number(row_count), batches: pending });
+      const known = found.get(step);
+      if (known?.isApplied || (!isApplied && known && known.attempt > attempt)) continue;
+      found.set(step, { isApplied, rowCount: Number(row_count), batch: isApplied ? undefined : batch, attempt });
     }
     return found;
   }
@@ -111,7 +136,7 @@ export class AppliedSteps {
   async #stored(catalog: CatalogRef, steps: readonly string[]): Promise<readonly (readonly StoredStep[])[]> {
     if (steps.length === 0) return [];
     const list = steps.map(quoteLiteral).join(', ');
-    const sql = `SELECT step, state, toString(row_count) AS row_count, batch, if(state = 'failed', payload, '') AS payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list})`;
+    const sql = `SELECT step, state, toString(row_count) AS row_count, batch, if(state = 'failed', payload, '') AS payload, attempt FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list})`;
     return this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
   }
 
@@ -145,10 +170,10 @@ export class AppliedSteps {
 
   async record(catalog: CatalogRef, records: readonly StepRecord[]): Promise<void> {
     if (records.length === 0) return;
-    const rows = records.map(({ step, state, rowCount = 0, batch = '', payload = '' }) =>
-      JSON.stringify({ catalog: catalog.id, step, state, row_count: rowCount, batch, payload }),
+    const rows = records.map(({ step, state, rowCount = 0, batch = '', payload = '', attempt = '' }) =>
+      JSON.stringify({ catalog: catalog.id, step, state, row_count: rowCount, batch, payload, attempt }),
     );
-    const sql = `INSERT INTO ${table} (catalog, step, state, row_count, batch, payload) FORMAT JSONEachRow`;
+    const sql = `INSERT INTO ${table} (catalog, step, state, row_count, batch, payload, attempt) FORMAT JSONEachRow`;
     const data = `${rows.join('\n')}\n`;
     await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs })).catch((error: unknown) => {
       const failure = serverFailure(error);
@@ -175,7 +200,9 @@ export class AppliedSteps {
       const rows = await this.#on(each, work);
       const payload = rows.find((row) => row.payload !== '')?.payload;
       if (payload === undefined) throw notHere;
-      const steps = rows.map(({ step, row_count }) => ({ step, rowCount: Number(row_count) }));
+      // Whoever completes the batch records it again.
+      const counts = new Map(rows.map(({ step, row_count }) => [step, Number(row_count)]));
+      const steps = [...counts].map(([step, rowCount]) => ({ step, rowCount }));
       return { payload, steps, atSeconds: Math.min(...rows.map(({ at }) => at)) };
     });
     try {
@@ -250,12 +277,17 @@ export class AppliedSteps {
   async #prepare(server: ClickHouseServer): Promise<void> {
     const database = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
     await server.text({ sql: database, timeoutMs: callTimeoutMs });
-    await server.text({ sql: createTable, timeoutMs: callTimeoutMs });
+    for (const sql of createTables) await server.text({ sql, timeoutMs: callTimeoutMs });
     this.#prepared.add(server);
   }
 }
 
-const createTable =
+const createTables = [
   `CREATE TABLE IF NOT EXISTS ${table} (catalog String, step String, state LowCardinality(String), row_count UInt64, ` +
-  `batch String, payload String, at DateTime('UTC') DEFAULT now('UTC')) ENGINE = MergeTree ORDER BY (catalog, step) ` +
-  `TTL at + INTERVAL ${retentionDays} DAY`;
+    `batch String, payload String, at DateTime('UTC') DEFAULT now('UTC'), attempt String) ENGINE = MergeTree ORDER BY (catalog, step) ` +
+    `TTL at + INTERVAL ${retentionDays} DAY`,
+  // Earlier versions have made it without the column.
+  `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS attempt String`,
+  `CREATE TABLE IF NOT EXISTS ${attemptsTable} (catalog String, step String, attempt String, at DateTime('UTC') DEFAULT now('UTC')) ` +
+    `ENGINE = MergeTree ORDER BY (catalog, step) TTL at + INTERVAL ${retentionDays} DAY`,
+];

@@ -12,22 +12,33 @@ export interface RecordedWrite {
   /** The name of the record. */
   readonly batch: string;
   readonly payload: object;
+  /** The attempt of the steps that this is (`AppliedSteps.begin`); undefined: nobody else knows them. Empty: the first one. */
+  readonly attempt: string | undefined;
   /** Nobody repeats the step. */
   readonly isUnnamed: boolean;
 }
 
+export type WriteSteps = Pick<RecordedWrite, 'steps' | 'isUnnamed' | 'attempt'>;
+
+interface WriteFacts {
+  readonly rowCount: number;
+  /** See `RecordedWrite`. */
+  readonly attempt: string | undefined;
+  /** A server is changed by several statements. */
+  readonly isInParts?: boolean;
+}
+
 /**
  * The steps of a write: those of the caller, or where a server may miss what the others get, or get a part only, one by which the write is completed
- * although nobody repeats it. `isInParts`: a server is changed by several statements.
+ * although nobody repeats it.
  */
 export function stepsOf(
   { cluster }: WarehouseContext,
   steps: readonly InsertStep[],
-  rowCount: number,
-  isInParts = false,
-): Pick<RecordedWrite, 'steps' | 'isUnnamed'> {
-  if (steps.length > 0 || !(cluster.writesMany || isInParts)) return { steps, isUnnamed: false };
-  return { steps: [{ step: randomUUID(), rowCount }], isUnnamed: true };
+  { rowCount, attempt, isInParts = false }: WriteFacts,
+): WriteSteps {
+  if (steps.length > 0 || !(cluster.writesMany || isInParts)) return { steps, isUnnamed: false, attempt };
+  return { steps: [{ step: randomUUID(), rowCount }], isUnnamed: true, attempt: undefined };
 }
 
 /** Failures of `work` that mean that no server has done anything. */
@@ -37,7 +48,7 @@ const undoneCodes: ReadonlySet<string> = new Set(['NOT_ENOUGH_BACKENDS', 'CONSTR
 export async function recordedWrite(
   context: WarehouseContext,
   catalog: CatalogRef,
-  { steps, batch, payload, isUnnamed }: RecordedWrite,
+  { steps, batch, payload, isUnnamed, attempt }: RecordedWrite,
   work: () => Promise<void>,
 ): Promise<void> {
   const record = (state: 'pending' | 'refused' | 'undone' | 'applied') =>
@@ -46,13 +57,15 @@ export async function recordedWrite(
       steps.map((step, index) => ({
         ...step,
         state,
-        ...(state === 'pending' || state === 'refused' ? { batch } : {}),
+        ...(state === 'pending' || state === 'refused' ? { batch, attempt } : {}),
         payload: state === 'pending' && index === 0 ? JSON.stringify(payload) : '',
       })),
     );
   // What is recorded may be done later, although it was refused.
   context.cluster.requireAllCopies();
   await record('pending');
+  const names = steps.map(({ step }) => step);
+  if (attempt !== undefined && names.length > 0) await context.steps.requireNewest(catalog, names, attempt);
   try {
     await work();
   } catch (error) {
