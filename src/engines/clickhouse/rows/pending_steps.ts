@@ -48,7 +48,8 @@ export async function isCompleted(
   attempt?: string,
 ): Promise<boolean> {
   return (
-    found.isApplied || (found.batch !== undefined && (await completeAsked(context, catalog, found.batch, attempt)))
+    found.isApplied ||
+    (found.batch !== undefined && (await completeAsked(context, catalog, found.batch, attempt)) === 'done')
   );
 }
 
@@ -69,14 +70,13 @@ export async function rowsOfEarlier(
 /**
  * Completes what an earlier attempt of a request began. Throws OBJECT_NOT_FOUND if its table was dropped or renamed since, and CONSTRAINT_VIOLATED
  * if it has no such columns any more. Throws WriteEnded, which it has recorded, if nobody can complete it.
- * @returns false if nothing of it was done, and never will be: a step of it was applied with others.
  */
 export async function completeBegun(
   context: WarehouseContext,
   catalog: CatalogRef,
   batch: string,
   attempt?: string,
-): Promise<boolean> {
+): Promise<Completion> {
   try {
     return await completeBatch(context, catalog, batch, attempt);
   } catch (error) {
@@ -104,7 +104,7 @@ async function completeAsked(
   catalog: CatalogRef,
   batch: string,
   attempt: string | undefined,
-): Promise<boolean> {
+): Promise<Completion> {
   try {
     return await completeBegun(context, catalog, batch, attempt);
   } catch (error) {
@@ -120,6 +120,12 @@ async function isGone({ cluster }: WarehouseContext, { work }: PendingWork): Pro
   const found = await cluster.onEach(ask, { isBegunWork: true });
   return found.every((rows) => rows.length === 0);
 }
+
+/**
+ * `void`: some steps of the batch were applied in another one, so that nothing of it was done, and never will be. `superseded`: of some of its
+ * steps, another batch counts.
+ */
+type Completion = 'done' | 'void' | 'superseded';
 
 interface PendingWork {
   /** The work, as it is recorded. */
@@ -140,16 +146,17 @@ async function completeBatch(
   catalog: CatalogRef,
   batch: string,
   continued: string | undefined,
-): Promise<boolean> {
+): Promise<Completion> {
   const { work, payload, steps, atSeconds } = await workOf(context, catalog, batch);
   const names = steps.map(({ step }) => step);
   const attempt = await context.steps.begin(catalog, names, continued);
   const found = [...(await context.steps.find(catalog, names)).values()];
   const applied = found.filter(({ isApplied }) => isApplied);
   // Done again, it could bring back rows that were deleted since then, of which the servers have forgotten the token.
-  if (applied.length === steps.length) return true;
+  if (applied.length === steps.length) return 'done';
   // The record is on so few servers that the repetition of a request did not find it, and was inserted with others or alone.
-  if (applied.length > 0 || found.some((step) => step.batch !== batch)) return false;
+  if (applied.length > 0) return 'void';
+  if (found.some((step) => step.batch !== batch)) return 'superseded';
   await context.steps.record(
     catalog,
     steps.map((step, index) => ({ ...step, state: 'pending', batch, attempt, payload: index === 0 ? payload : '' })),
@@ -165,7 +172,7 @@ async function completeBatch(
   );
   // Not before: whoever finds the steps pending needs the rows.
   if ('load' in work) await dropStaging(context.cluster, work.load.staging).catch(() => undefined);
-  return true;
+  return 'done';
 }
 
 /** Only who repeats its steps tries the batch again. */

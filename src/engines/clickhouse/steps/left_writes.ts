@@ -150,9 +150,9 @@ export async function completeLeftBatch(
   batch: string,
 ): Promise<boolean> {
   try {
-    if (await completeBegun(context, catalog, batch)) return true;
-    await refuse(context, catalog, batch);
-    return false;
+    const completion = await completeBegun(context, catalog, batch);
+    if (completion === 'void') await refuse(context, catalog, batch);
+    return completion === 'done';
   } catch (error) {
     // It has ended, and is recorded so.
     if (error instanceof WriteEnded) return false;
