@@ -57,6 +57,8 @@ export class WriteReporter implements WriteFence, ChangeFollower {
   /** The epoch of the lease for which all moves were read. */
   #readEpoch: number | undefined;
   #turn: Promise<void> = Promise.resolve();
+  /** Since the last look at all moves. */
+  #hasFailed = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(parts: WriteReporterParts) {
@@ -125,6 +127,8 @@ export class WriteReporter implements WriteFence, ChangeFollower {
   #look(taskIds?: readonly string[]): void {
     this.#inTurn(() => this.#follow(taskIds)).catch((error: unknown) => {
       this.#parts.observe({ kind: 'backgroundError', what: 'moves of catalogs by other servers', error });
+      // The notice of a move that is not known here yet may have been the only one.
+      this.#hasFailed = true;
       this.#schedule();
     });
   }
@@ -208,7 +212,11 @@ export class WriteReporter implements WriteFence, ChangeFollower {
     this.#timer = undefined;
     const open = [...this.#known].flatMap(([taskId, { isSwitched }]) => (isSwitched ? [] : taskId));
     const taskIds = [...new Set([...open, ...this.#held.keys()])];
-    if (taskIds.length === 0) return;
-    this.#timer = setTimeout(() => this.#look(taskIds), lookEveryMs).unref();
+    if (taskIds.length === 0 && !this.#hasFailed) return;
+    const wanted = this.#hasFailed ? undefined : taskIds;
+    this.#timer = setTimeout(() => {
+      this.#hasFailed = false;
+      this.#look(wanted);
+    }, lookEveryMs).unref();
   }
 }
