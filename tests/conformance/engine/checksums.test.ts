@@ -158,3 +158,15 @@ test('recorded steps are listed in pages, and recorded in another catalog they a
   assert.equal(await engine.recordSteps({ catalog: other, steps: again }), 1);
   assert.deepEqual(await engine.recordedSteps({ catalog: other, limit: 10 }), again);
 });
+
+test('a whole page of steps with long names is recorded in another catalog once', async () => {
+  const other = { id: randomUUID(), name: `${catalog.name} many` };
+  await world.change({ kind: 'createCatalog', catalog: other });
+  const steps = Array.from({ length: 10_000 }, (_, n) => ({
+    step: `${String(n).padStart(5, '0')} ${'s'.repeat(250)}`,
+    rowCount: n,
+  }));
+  assert.equal(await engine.recordSteps({ catalog: other, steps }), steps.length);
+  assert.equal(await engine.recordSteps({ catalog: other, steps }), 0);
+  assert.deepEqual(await engine.recordedSteps({ catalog: other, limit: steps.length }), steps);
+});

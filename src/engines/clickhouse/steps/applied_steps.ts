@@ -17,6 +17,8 @@ const attemptsTable = qualifiedName({ database: internalDatabase, table: 'attemp
 const callTimeoutMs = 15_000;
 /** A load takes at most this time to publish what it has recorded. */
 const pendingMinutes = 10;
+/** In one query. A move carries over all steps of a catalog, and a query has a length to which servers parse it. */
+const stepsPerQuery = 500;
 /** Longer than any caller repeats a step, and than a call can be late. */
 const retentionDays = 30;
 
@@ -70,6 +72,11 @@ function failed(payload: string): Failure {
   return new Failure(code, message, {}, { outcome: 'unknown' });
 }
 
+const partsOf = (steps: readonly string[]): readonly (readonly string[])[] =>
+  Array.from({ length: Math.ceil(steps.length / stepsPerQuery) }, (_, part) =>
+    steps.slice(part * stepsPerQuery, (part + 1) * stepsPerQuery),
+  );
+
 export class AppliedSteps {
   readonly #cluster: Cluster;
   /** Servers that have the table. */
@@ -104,16 +111,18 @@ export class AppliedSteps {
   /** Steps that were applied or are pending. Throws CHANGE_IN_PROGRESS if one of them was undone, and the failure of one that has failed. */
   async find(catalog: CatalogRef, steps: readonly string[]): Promise<ReadonlyMap<string, FoundStep>> {
     const found = new Map<string, FoundStep & Pick<StoredStep, 'attempt'>>();
-    const answers = await this.#stored(catalog, steps);
-    await this.#recordOnMost(catalog, answers);
-    for (const { step, state, row_count, batch, payload, attempt } of answers.flat()) {
-      if (state === 'refused') continue;
-      if (state === 'failed') throw failed(payload);
-      if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
-      const isApplied = state === 'applied';
-      const known = found.get(step);
-      if (known?.isApplied || (!isApplied && known && known.attempt > attempt)) continue;
-      found.set(step, { isApplied, rowCount: Number(row_count), batch: isApplied ? undefined : batch, attempt });
+    for (const part of partsOf(steps)) {
+      const answers = await this.#stored(catalog, part);
+      await this.#recordOnMost(catalog, answers);
+      for (const { step, state, row_count, batch, payload, attempt } of answers.flat()) {
+        if (state === 'refused') continue;
+        if (state === 'failed') throw failed(payload);
+        if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
+        const isApplied = state === 'applied';
+        const known = found.get(step);
+        if (known?.isApplied || (!isApplied && known && known.attempt > attempt)) continue;
+        found.set(step, { isApplied, rowCount: Number(row_count), batch: isApplied ? undefined : batch, attempt });
+      }
     }
     return found;
   }
@@ -235,8 +244,10 @@ export class AppliedSteps {
     );
     const found = answers.flat();
     // Each of the servers may lack the end of a step: it is on most of them.
-    const stored = await this.#stored(catalog, [...new Set(found.map(({ one }) => one))]);
-    const ended = new Set(stored.flat().flatMap(({ step, state }) => (state === 'pending' ? [] : [step])));
+    const ended = new Set<string>();
+    for (const part of partsOf([...new Set(found.map(({ one }) => one))]))
+      for (const { step, state } of (await this.#stored(catalog, part)).flat())
+        if (state !== 'pending') ended.add(step);
     return [...new Set(found.flatMap(({ batch, one }) => (ended.has(one) ? [] : [batch])))];
   }
 
