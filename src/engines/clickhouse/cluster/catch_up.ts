@@ -6,6 +6,9 @@ import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { catchUpWithoutReplication } from './unreplicated_catch_up.ts';
 
+/** For one attempt to catch up, without the comparison of contents. */
+const attemptMs = 30_000;
+
 export interface CatchUpOptions {
   /** All registered servers. */
   readonly members: () => readonly Member[];
@@ -31,17 +34,18 @@ export class CatchUp {
   async run(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
     const peers = this.#peersOf(member);
     const { ofOthers } = this.#options;
+    const limited = () => AbortSignal.any([signal, AbortSignal.timeout(attemptMs)]);
     const owns = await this.#options.owns();
     if (this.#options.isReplicated()) {
       const servers = peers.map(({ server }) => server);
       // Before the check: changes that are acknowledged from now on are on this replica, or exclude it again.
       member.exclusion = undefined;
       await this.#options.notices?.publishReading(member.name);
-      const message = await takeBack(member.server, { peers: servers, owns, ofOthers, signal });
+      const message = await takeBack(member.server, { peers: servers, owns, ofOthers, signal: limited() });
       return message === undefined ? undefined : { message, isBegunWork: false };
     }
     const { completeLeft, definedObject } = this.#options;
-    return catchUpWithoutReplication(member, { peers, owns, completeLeft, definedObject, signal });
+    return catchUpWithoutReplication(member, { peers, owns, completeLeft, definedObject, limited, signal });
   }
 
   /** Of a disabled server: it gets no tables that it lacks. */

@@ -9,7 +9,7 @@ import { readIdentity } from './server_identity.ts';
 
 export interface HealthOptions {
   readonly cluster: string;
-  /** @returns why the member cannot be available yet; undefined: it has caught up. */
+  /** @returns why the member cannot be available yet; undefined: it has caught up. Has deadlines of its own. */
   readonly catchUp: (member: Member, signal: AbortSignal) => Promise<Lack | undefined>;
   /** Why a member that was available is no longer complete; undefined: it is. */
   readonly stillComplete: (member: Member) => Promise<string | undefined>;
@@ -27,8 +27,6 @@ const lostAnswerMs = 5000;
 /** Of checks in a row. A single one may have waited for a processor, of the server or of this process. */
 const lateMax = 2;
 const factsEveryMs = 6000;
-/** For one attempt to catch up. */
-const catchUpMs = 30_000;
 /** To within which the start of a server is known. */
 const roundingSeconds = 1;
 
@@ -161,7 +159,7 @@ class Watch {
     }
     member.availability = 'catchingUp';
     const { losses } = member;
-    const lack = await this.#options.catchUp(member, AbortSignal.any([signal, AbortSignal.timeout(catchUpMs)]));
+    const lack = await this.#options.catchUp(member, signal);
     // Lost meanwhile: what was checked before does not count.
     if (signal.aborted || member.isDisabled || member.losses !== losses) return;
     member.errorMessage = lack?.message ?? null;

@@ -1,6 +1,6 @@
 // The tables of a warehouse on a server, and their contents.
 import type { ClickHouseServer } from '../connection/server.ts';
-import { quoteIdentifier } from '../sql/identifiers.ts';
+import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { checkSettings } from './server_facts.ts';
 
 /** Whether a database on a server belongs to the warehouse. */
@@ -45,6 +45,18 @@ export async function ownedSchema(server: ClickHouseServer, { owns, ...call }: O
       .filter(({ database }) => owns(database))
       .map(({ database, name, engine, create_table_query: createSql }) => ({ database, name, engine, createSql })),
   };
+}
+
+/** In bytes, as they are read. */
+export async function sizeOf(
+  server: ClickHouseServer,
+  { database, name }: Pick<OwnedTable, 'database' | 'name'>,
+  { timeoutMs, signal }: Omit<Options, 'owns'>,
+): Promise<number> {
+  const sql = `SELECT toString(sum(data_uncompressed_bytes)) AS bytes FROM system.parts
+    WHERE active AND database = ${quoteLiteral(database)} AND table = ${quoteLiteral(name)}`;
+  const [row] = await server.rows<{ bytes: string | null }>({ sql, timeoutMs, signal, settings: checkSettings });
+  return Number(row?.bytes ?? 0);
 }
 
 /** Equal for tables with the same rows, in whatever order. Reads the whole table. */

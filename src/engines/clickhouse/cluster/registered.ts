@@ -200,7 +200,7 @@ async function onEqualCopies(
   const complete = new Set<NamedTable>();
   for (const table of tables)
     for (const copy of copies)
-      if (!complete.has(table) && (await isEqual(server, copy.server, table, signal).catch(() => false)))
+      if (!complete.has(table) && (await isEqual(server, copy.server, table, { signal }).catch(() => false)))
         complete.add(table);
   return complete;
 }

@@ -1,13 +1,14 @@
 // Servers that cannot replicate: a server that returns gets the tables that were created while it was away. Changes of rows that were
 // interrupted are completed. Rows that it missed otherwise, or has lost, cannot be fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
 import { setTimeout as pause } from 'node:timers/promises';
+import { Failure } from '../../../standard/failure.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase, parsedDatabase, parsedTable } from '../names.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
-import { contentOf, hasRows, keyOf, type OwnedSchema, type OwnedTable, ownedSchema } from './owned_tables.ts';
+import { contentOf, hasRows, keyOf, type OwnedSchema, type OwnedTable, ownedSchema, sizeOf } from './owned_tables.ts';
 import { checkSettings } from './server_facts.ts';
 
 export interface UnreplicatedOptions {
@@ -16,10 +17,20 @@ export interface UnreplicatedOptions {
   readonly owns: OwnsDatabase;
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
+  /** Aborted when what is no comparison of contents takes too long from now on. */
+  readonly limited: () => AbortSignal;
   readonly signal: AbortSignal;
 }
 
 const callMs = 10_000;
+/** For a server to read a table whole, besides a time in proportion to its size. */
+const contentMsMin = 60_000;
+/** Of a disk that has other work to do. */
+const contentBytesPerMs = 10_000;
+/** While it reads it must answer: otherwise it is frozen. */
+const answersEveryMs = 2000;
+const answerMs = 5000;
+const lateMax = 2;
 /** Rows that are written between the readings of two servers make them differ. */
 const comparisonsMax = 4;
 const comparisonPauseMs = 50;
@@ -31,7 +42,8 @@ export async function catchUpWithoutReplication(
   member: Member,
   options: UnreplicatedOptions,
 ): Promise<Lack | undefined> {
-  const { peers, owns, signal } = options;
+  const { peers, owns, limited } = options;
+  const signal = limited();
   const call = { owns, timeoutMs: callMs, signal };
   const own = await ownedSchema(member.server, call);
   const isMarked = await hasMarker(member.server, signal);
@@ -41,7 +53,7 @@ export async function catchUpWithoutReplication(
     // A new disk lacks more.
     if (message !== undefined) return { message, isBegunWork: isMarked };
   }
-  if (!isMarked) await mark(member.server, signal);
+  if (!isMarked) await mark(member.server, limited());
   return undefined;
 }
 
@@ -63,7 +75,7 @@ interface Comparison {
 async function complete(
   member: Member,
   { own, isMarked, agreed }: Comparison,
-  { peers, completeLeft, definedObject, signal }: UnreplicatedOptions,
+  { peers, completeLeft, definedObject, limited, signal }: UnreplicatedOptions,
 ): Promise<string | undefined> {
   const isCopy = member.identity?.shardCount === 1;
   const present = new Map(own.tables.map((table) => [keyOf(table), table]));
@@ -88,7 +100,7 @@ async function complete(
   await create(
     member.server,
     { own, agreed, missing: missing.filter((table) => !lost.includes(table)), outdated },
-    signal,
+    limited(),
   );
   if (!isCopy) return undefined;
   if (lost.length > 0) return `it has lost the rows of ${lost.length} tables, which the others have`;
@@ -97,7 +109,7 @@ async function complete(
   if (found === undefined || !isMarked) return found;
   member.takesBegunWork = true;
   member.equalTables.clear();
-  return (await completeLeft(signal)) > 0 ? difference() : found;
+  return (await completeLeft(limited())) > 0 ? difference() : found;
 }
 
 /**
@@ -157,28 +169,77 @@ async function differenceTo(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   if (!peer) return undefined;
+  const disabled = new AbortController();
+  const answered = () => {
+    if (member.isDisabled) disabled.abort();
+    member.lastAnswerAt = performance.now();
+    member.lastHeartbeatAt = new Date().toISOString();
+  };
+  const options = { signal: AbortSignal.any([signal, disabled.signal]), answered };
   for (const table of tables) {
     if (member.equalTables.has(keyOf(table))) continue;
-    if (!(await isEqual(peer.server, member.server, table, signal)))
+    if (!(await isEqual(peer.server, member.server, table, options)))
       return `it lacks rows of the table ${table.name} that the others have, or has others`;
     member.equalTables.add(keyOf(table));
   }
   return undefined;
 }
 
+interface ComparisonOptions {
+  readonly signal: AbortSignal;
+  /** Called while the contents are read, whenever the second server has answered something else. */
+  readonly answered?: () => void;
+}
+
+/** Reads the table whole on both servers, in a time that depends on its size. Throws if one of them stops answering meanwhile. */
 export async function isEqual(
   one: ClickHouseServer,
   two: ClickHouseServer,
   table: Pick<OwnedTable, 'database' | 'name'>,
-  signal: AbortSignal,
+  { signal, answered = () => undefined }: ComparisonOptions,
 ): Promise<boolean> {
+  const sizes = await Promise.all([one, two].map((each) => sizeOf(each, table, { timeoutMs: callMs, signal })));
+  const timeoutMs = contentMsMin + Math.max(...sizes) / contentBytesPerMs;
   for (let comparison = 0; comparison < comparisonsMax; comparison++) {
-    const call = { timeoutMs: callMs, signal };
-    const [a, b] = await Promise.all([contentOf(one, table, call), contentOf(two, table, call)]);
+    const [a, b] = await whileAnswering([one, two], { signal, answered }, (limited) =>
+      Promise.all([one, two].map((each) => contentOf(each, table, { timeoutMs, signal: limited }))),
+    );
     if (a === b) return true;
     await pause(comparisonPauseMs * comparison, undefined, { signal });
   }
   return false;
+}
+
+/** Ends the work if it fails on one of the servers, or if one does not answer. */
+async function whileAnswering<T>(
+  servers: readonly [ClickHouseServer, ClickHouseServer],
+  { signal, answered }: Required<ComparisonOptions>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const ended = new AbortController();
+  const limited = AbortSignal.any([signal, ended.signal]);
+  const watch = async (server: ClickHouseServer, isAnswered: () => void) => {
+    for (let late = 0; late < lateMax; ) {
+      await pause(answersEveryMs, undefined, { ref: false, signal: limited });
+      const call = { sql: 'SELECT 1', timeoutMs: answerMs, settings: checkSettings, signal: limited };
+      await server.text(call).then(
+        () => {
+          late = 0;
+          isAnswered();
+        },
+        () => {
+          late++;
+        },
+      );
+    }
+    throw new Failure('WAREHOUSE_FAILED', 'a server of the warehouse does not respond', {}, { outcome: 'notApplied' });
+  };
+  const [one, two] = servers;
+  try {
+    return await Promise.race([work(limited), watch(one, () => undefined), watch(two, answered)]);
+  } finally {
+    ended.abort();
+  }
 }
 
 async function hasMarker(server: ClickHouseServer, signal: AbortSignal): Promise<boolean> {
