@@ -9,11 +9,14 @@ import { Cluster } from './cluster/cluster.ts';
 import type { OwnsDatabase } from './cluster/owned_tables.ts';
 import { Registered } from './cluster/registered.ts';
 import { serverFailure } from './connection/clickhouse_error.ts';
+import { EndedStaging } from './load/ended_staging.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
 import { ReplicatedInserts } from './replication/replicated_inserts.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
 
 const abandonedEveryMs = 10_000;
+/** Between two searches for what loads left that ended without removing it. */
+const removeEveryMs = 3_600_000;
 
 /** The attempts to complete one write. */
 export interface CompletionAttempt {
@@ -33,6 +36,7 @@ export interface LeftWrites {
     signal: AbortSignal,
     attempts: Map<string, CompletionAttempt>,
   ): Promise<void>;
+  removeAbandoned(context: WarehouseContext): Promise<void>;
 }
 
 export class WarehouseContext {
@@ -41,6 +45,7 @@ export class WarehouseContext {
   readonly steps: AppliedSteps;
   readonly registered: Registered;
   readonly inserts = new ReplicatedInserts();
+  readonly endedStaging: EndedStaging;
   readonly changed = new ChangedTables();
   /** The number of statements of callers that run now. */
   runningStatements = 0;
@@ -61,6 +66,7 @@ export class WarehouseContext {
     this.cluster = new Cluster(options.cluster, { hosts, owns, ofOthers, completeLeft, definedObject });
     this.registered = new Registered(this.cluster, owns, ofOthers);
     this.steps = new AppliedSteps(this.cluster);
+    this.endedStaging = new EndedStaging(this.cluster);
     this.#stopped.abort();
   }
 
@@ -100,11 +106,16 @@ export class WarehouseContext {
   /** A write whose server has ended, and that nobody repeats, is not left half done. */
   async #completeAbandoned(signal: AbortSignal): Promise<void> {
     const attempts = new Map<string, CompletionAttempt>();
+    let removedAt = Number.NEGATIVE_INFINITY;
     while (!signal.aborted) {
       await pause(abandonedEveryMs, undefined, { ref: false, signal }).catch(() => undefined);
       if (signal.aborted) continue;
       // A server that is not available now is asked again.
       await this.#leftWrites.completeAbandoned(this, signal, attempts).catch(() => undefined);
+      await this.endedStaging.dropLeft().catch(() => undefined);
+      if (performance.now() - removedAt < removeEveryMs) continue;
+      removedAt = performance.now();
+      await this.#leftWrites.removeAbandoned(this).catch(() => undefined);
     }
   }
 

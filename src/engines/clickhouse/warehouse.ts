@@ -10,12 +10,12 @@ import { loadsOf } from './load/loads.ts';
 import { statementsOf } from './query/statements.ts';
 import { insertsOf } from './rows/inserts.ts';
 import { tablesOf } from './statistics/tables.ts';
-import { completeAbandoned, completeLeft } from './steps/left_writes.ts';
+import { completeAbandoned, completeLeft, removeAbandoned } from './steps/left_writes.ts';
 import { unsupportedMethods } from './unsupported.ts';
 
 /** `hosts`: to which servers may be connected; undefined: any. */
 export function openWarehouse(options: EngineWarehouseOptions, hosts: HostAllowlist | undefined): EngineWarehouse {
-  const context = new WarehouseContext(options, hosts, { completeLeft, completeAbandoned });
+  const context = new WarehouseContext(options, hosts, { completeLeft, completeAbandoned, removeAbandoned });
   const methods = {
     ...changesOf(context),
     ...analysisOf(context),

@@ -17,7 +17,6 @@ import { internalDatabase, namesOf } from '../names.ts';
 import { completeEarlier, rowsOfEarlier } from '../rows/pending_steps.ts';
 import { publishStaged } from '../rows/staged_rows.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
-import { completeLeftBatch } from '../steps/left_writes.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { type CheckedRows, checkRows } from './checked_rows.ts';
 import { type MappedColumn, mapColumns } from './column_mapping.ts';
@@ -27,17 +26,7 @@ import { inferTable } from './infer_table.ts';
 import { computeSettings, type NativeSource, nativeSource, withNativeData } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
 import { faultCount, isNested, type RawColumn, type RowSql, rowSql } from './row_values.ts';
-import {
-  createStaging,
-  dropAbandoned,
-  dropStaging,
-  loadColumn,
-  loadNumber,
-  type StagedLoad,
-  sizeOfStaged,
-  stagingName,
-  stagingPrefix,
-} from './staging.ts';
+import { createStaging, loadColumn, loadNumber, type StagedLoad, sizeOfStaged, stagingName } from './staging.ts';
 import { usualRow, usualSettings } from './usual_values.ts';
 
 export type LoadMethods = Pick<EngineWarehouse, 'inferTable' | 'load' | 'rowsLoadedByStep'>;
@@ -94,7 +83,6 @@ class Loads {
         'NOT_SUPPORTED_BY_ENGINE',
         'the engine does not support loads that replace the rows with the same primary key',
       );
-    if (!dryRun) await this.#removeAbandoned();
     try {
       return await this.#context.cluster.onAny(async (server) => {
         const plan = await planLoad(server, work, options);
@@ -140,27 +128,13 @@ class Loads {
       return { rowsLoaded, rowsRejected, repeated: false };
     } catch (error) {
       if (!isRecorded) {
-        await dropStaging(cluster, staging).catch(() => undefined);
+        await this.#context.endedStaging.drop(staging);
         throw error;
       }
       // The load counts, or may: its repetition says so.
       const { code = 'WAREHOUSE_FAILED', message = 'a server of the warehouse was lost' } =
         serverFailure(error) instanceof Failure ? (serverFailure(error) as Failure) : {};
       throw new Failure(code, message, {}, { cause: error as Error, outcome: 'unknown' });
-    }
-  }
-
-  /** Best effort: nothing depends on it. */
-  async #removeAbandoned(): Promise<void> {
-    const { cluster, options, steps } = this.#context;
-    const left = new Set<string>();
-    try {
-      for (const catalog of await options.catalogs())
-        for (const batch of await steps.pendingBatches(catalog, { prefix: stagingPrefix }))
-          if (!(await completeLeftBatch(this.#context, catalog, batch).catch(() => false))) left.add(batch);
-      await dropAbandoned(cluster, left);
-    } catch {
-      // A server is not available now.
     }
   }
 

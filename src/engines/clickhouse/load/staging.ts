@@ -8,15 +8,13 @@ import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connect
 import { parseDistributed } from '../ddl/table_sql.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { Claims, dropClaims, withClaim } from '../steps/claim.ts';
+import { Claims, withClaim } from '../steps/claim.ts';
 import { createReplicas, onStaged, takeOver, takeOverPublished } from './replicated_staging.ts';
 
 /** The hidden column with the number of the load; 0 in rows that were not loaded (ddl/table_sql.ts). */
 export const loadColumn = '_load';
 export const stagingPrefix = 'load_';
-const distributedSuffix = '_all';
-/** Staging tables of loads that ended without removing them. */
-const abandonedHours = 24;
+export const distributedSuffix = '_all';
 const statementTimeoutMs = 600_000;
 
 /** What is needed to publish a staged load. */
@@ -108,31 +106,6 @@ export async function sizeOfStaged(
     rowCount: sizes.reduce((sum, { rowCount }) => sum + rowCount, 0),
     partitions: Math.max(0, ...sizes.map(({ partitions }) => partitions)),
   };
-}
-
-/** Removes the staging tables, also those of a load of which only some exist. */
-export async function dropStaging(cluster: ClickHouseCluster, staging: string): Promise<void> {
-  const drop = async (server: ClickHouseServer) => {
-    for (const name of [`${staging}${distributedSuffix}`, staging])
-      await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
-  };
-  await cluster.onEach(drop, { isBegunWork: true, withoutDisabled: true });
-}
-
-/** Removes what loads and claims left behind that ended without it a day ago or earlier. `kept`: the names of loads that are to be published. */
-export async function dropAbandoned(cluster: ClickHouseCluster, kept: ReadonlySet<string>): Promise<void> {
-  const drop = async (server: ClickHouseServer) => {
-    const tables = await server.rows<{ name: string }>({
-      ...callOf(),
-      sql:
-        `SELECT name FROM system.tables WHERE database = ${quoteLiteral(internalDatabase)} AND startsWith(name, ${quoteLiteral(stagingPrefix)}) ` +
-        `AND metadata_modification_time < now() - INTERVAL ${abandonedHours} HOUR`,
-    });
-    for (const { name } of tables)
-      if (!kept.has(name)) await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
-    await dropClaims(server, abandonedHours * 3600 * 1000);
-  };
-  await cluster.onEach(drop, { withoutDisabled: true });
 }
 
 /**

@@ -8,7 +8,6 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import {
   createStaging,
-  dropStaging,
   loadNumber,
   type StagedLoad,
   type StagedSize,
@@ -55,7 +54,7 @@ export async function insertSelect(context: WarehouseContext, work: InsertSelect
   try {
     size = await stage(context, work, { load, table: names.table, number });
   } catch (error) {
-    await dropStaging(context.cluster, staging).catch(() => undefined);
+    await context.endedStaging.drop(staging);
     throw error;
   }
   const { rowCount, partitions } = size;

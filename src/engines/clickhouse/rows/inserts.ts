@@ -10,7 +10,7 @@ import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import type { InsertStep, RowsBatch } from '../../port/rows.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
-import { createStaging, dropStaging, loadNumber, type StagedLoad, sizeOfStaged, stagingName } from '../load/staging.ts';
+import { createStaging, loadNumber, type StagedLoad, sizeOfStaged, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
@@ -121,7 +121,7 @@ async function insertStaged(
     if (stored.rowCount !== rowCount)
       throw new Failure('WAREHOUSE_FAILED', 'a server of the warehouse has not stored all rows; nothing was inserted');
   } catch (error) {
-    await dropStaging(cluster, staging).catch(() => undefined);
+    await context.endedStaging.drop(staging);
     throw withOutcome(toViolation(serverFailure(error), 'nothing was inserted'), 'notApplied');
   }
   await publishStaged(context, catalog, { load, number }, recorded);

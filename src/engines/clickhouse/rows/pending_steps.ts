@@ -5,7 +5,6 @@ import type { InsertStep } from '../../port/rows.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import { dropStaging } from '../load/staging.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import type { FoundStep } from '../steps/applied_steps.ts';
@@ -171,7 +170,7 @@ async function completeBatch(
     steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'applied' })),
   );
   // Not before: whoever finds the steps pending needs the rows.
-  if ('load' in work) await dropStaging(context.cluster, work.load.staging).catch(() => undefined);
+  if ('load' in work) await context.endedStaging.drop(work.load.staging);
   return 'done';
 }
 

@@ -6,6 +6,7 @@ import type { CatalogRef } from '../../port/refs.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { CompletionAttempt, WarehouseContext } from '../context.ts';
+import { stagingPrefix } from '../load/staging.ts';
 import { databasePrefix } from '../names.ts';
 import { completeBegun, refusals, refuse } from '../rows/pending_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -87,6 +88,18 @@ export async function completeAbandoned(
         });
     }
   for (const [batch, { isRunning }] of attempts) if (!isRunning && !pending.has(batch)) attempts.delete(batch);
+}
+
+/**
+ * Removes what loads left that ended without it. What was to be published is first: where it cannot be, its rows stay. Best effort: nothing depends on
+ * it.
+ */
+export async function removeAbandoned(context: WarehouseContext): Promise<void> {
+  const left = new Set<string>();
+  for (const catalog of await context.options.catalogs())
+    for (const batch of await context.steps.pendingBatches(catalog, { prefix: stagingPrefix }))
+      if (!(await completeLeftBatch(context, catalog, batch).catch(() => false))) left.add(batch);
+  await context.endedStaging.dropAbandoned(left);
 }
 
 /** Also on servers that are not complete: without what they missed they would never be. @returns the number of steps. */
