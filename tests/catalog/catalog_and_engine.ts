@@ -147,18 +147,22 @@ export class WarehouseInTest {
       const chain = await this.catalog.require(path(...names));
       const catalog = { id: chain[0]!.id, name: chain[0]!.name };
       const database = { catalog, database: names[1] ?? '' };
+      const isDatabase = names.length === 2;
+      const expected = isDatabase ? await this.catalog.list(chain.at(-1)!.id, 'tables', { limit: 1000 }) : [];
+      const tables = expected.map(({ name, spec }) => ({ name, definition: spec as TableDefinition }));
       const change =
         names.length === 1
           ? ({ kind: 'renameCatalog', catalog, newName } as const)
-          : names.length === 2
-            ? ({ kind: 'renameDatabase', database, newName, tables: [] } as const)
+          : isDatabase
+            ? ({ kind: 'renameDatabase', database, newName, tables } as const)
             : ({
                 kind: 'renameTable',
                 table: { ...database, table: names[2] ?? '' },
                 newName,
                 definition: chain[2]!.spec as TableDefinition,
               } as const);
-      return this.catalog.update(chain.at(-1)!, { name: newName, principal, warehouse: 'w', change });
+      const children = isDatabase ? ({ category: 'tables', expected } as const) : undefined;
+      return this.catalog.update(chain.at(-1)!, { name: newName, principal, warehouse: 'w', change, children });
     });
   }
 

@@ -60,6 +60,9 @@ export class EngineInMemory implements CatalogEngine {
     return this.contents();
   }
 
+  /** What of contents an engine keeps: the others compare names exactly. */
+  comparable: (contents: readonly string[]) => string[] = (contents) => [...contents];
+
   #apply(change: Change): void {
     switch (change.kind) {
       case 'createCatalog':

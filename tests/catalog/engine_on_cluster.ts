@@ -1,12 +1,10 @@
 // The ClickHouse engine on a cluster of this machine, in the place of the engine in memory: the same faults, and contents as the servers have them.
 import assert from 'node:assert/strict';
-import type { CatalogEngine } from '../../src/catalog/changes/change_context.ts';
 import { parsedDatabase, parsedTable } from '../../src/engines/clickhouse/names.ts';
-import type { Change } from '../../src/engines/port/changes.ts';
 import type { EngineWarehouse } from '../../src/engines/port/engine.ts';
 import type { RingNode } from '../engines/clickhouse/ring/ring.ts';
 import { definition } from './catalog_and_engine.ts';
-import { EngineInMemory } from './engine_in_memory.ts';
+import { EngineOfWarehouse } from './engine_of_warehouse.ts';
 
 const stored = "startsWith(database, 'c__') OR startsWith(database, 'C__')";
 
@@ -16,26 +14,12 @@ interface StoredColumn {
   readonly name: string;
 }
 
-export class EngineOnCluster extends EngineInMemory {
-  readonly #warehouse: Pick<EngineWarehouse, 'apply' | 'forget'>;
+export class EngineOnCluster extends EngineOfWarehouse {
   readonly #nodes: readonly Pick<RingNode, 'url'>[];
 
   constructor(warehouse: Pick<EngineWarehouse, 'apply' | 'forget'>, nodes: readonly Pick<RingNode, 'url'>[]) {
-    super();
-    this.#warehouse = warehouse;
+    super(warehouse);
     this.#nodes = nodes;
-  }
-
-  override async apply(change: Change, options: Parameters<CatalogEngine['apply']>[1]): Promise<undefined> {
-    const call = ++this.calls;
-    this.fault({ when: 'before', change, call });
-    await this.gate(options.signal);
-    await this.#warehouse.apply(change, options);
-    this.fault({ when: 'after', change, call });
-  }
-
-  override async forget(catalog: Parameters<CatalogEngine['forget']>[0], steps: readonly string[]): Promise<void> {
-    await this.#warehouse.forget(catalog, steps);
   }
 
   /** The same on each server. */

@@ -1,4 +1,5 @@
-// The engines that the model of the catalog runs on: in memory; and, where the suite is imported with `engine=clickhouse`, a ClickHouse cluster.
+// The engines that the model of the catalog runs on: in memory; and, where the suite is imported with `engine=duckdb` or `engine=clickhouse`, DuckDB
+// or a ClickHouse cluster.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,5 +53,40 @@ async function onCluster(): Promise<CatalogEngines> {
   };
 }
 
-export const enginesOf = async (url: string): Promise<CatalogEngines> =>
-  new URL(url).searchParams.get('engine') === 'clickhouse' ? onCluster() : inMemory;
+/** A change takes some 10 ms there. */
+const historiesOnDuckdb = 8;
+
+async function onDuckdb(): Promise<CatalogEngines> {
+  const { duckdbEngine } = await import('../../src/engines/duckdb/duckdb.ts');
+  const { spec } = await import('../conformance/engine/engine_world.ts');
+  const { EngineOnDuckdb } = await import('./engine_on_duckdb.ts');
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-catalog-'));
+  const warehouse = duckdbEngine.open({
+    name: 'w',
+    spec,
+    dataDirectory: directory,
+    spoolDirectory: directory,
+    observe: () => {},
+    catalogs: async () => [],
+  });
+  await warehouse.start();
+  let current: InstanceType<typeof EngineOnDuckdb> | undefined;
+  return {
+    runs: () => historiesOnDuckdb,
+    async open() {
+      await current?.empty();
+      current = new EngineOnDuckdb(warehouse, directory);
+      return current;
+    },
+    async close() {
+      await warehouse.stop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export function enginesOf(url: string): Promise<CatalogEngines> {
+  const engine = new URL(url).searchParams.get('engine');
+  if (engine === 'duckdb') return onDuckdb();
+  return engine === 'clickhouse' ? onCluster() : Promise.resolve(inMemory);
+}
