@@ -34,6 +34,29 @@ export function makePair(directory: string, name: string, days = 30): PairFiles 
   return files;
 }
 
+/** A certificate for this name only, which the authority, a pair of `makePair`, has signed. `subject`: such as `DNS:localhost`. */
+export function signPair(directory: string, name: string, authority: PairFiles, subject: string): PairFiles {
+  const files = { tlsCertFile: join(directory, `${name}.crt`), tlsKeyFile: join(directory, `${name}.key`) };
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', files.tlsKeyFile];
+  const names = [
+    '-subj',
+    `/CN=${name}`,
+    '-addext',
+    `subjectAltName=${subject}`,
+    '-addext',
+    'basicConstraints=CA:FALSE',
+  ];
+  const by = ['-CA', authority.tlsCertFile, '-CAkey', authority.tlsKeyFile];
+  execFileSync(
+    'openssl',
+    ['req', '-x509', ...key, ...names, ...by, '-sha256', '-days', '30', '-out', files.tlsCertFile],
+    {
+      stdio: 'ignore',
+    },
+  );
+  return files;
+}
+
 export interface SecureReply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
