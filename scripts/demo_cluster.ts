@@ -2,9 +2,9 @@
 // data in a temporary directory. Creates a warehouse on the cluster through the REST API, runs the Star Schema Benchmark on it and on DuckDB,
 // compares the results, and stays up until Ctrl-C. The cluster is that of the tests (tests/engines/clickhouse/ring), which the package lacks.
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createClient, TabulariumError } from '../src/client/index.ts';
 import { type DemoQueryResult, runDemo } from '../src/demo/demo.ts';
@@ -37,8 +37,18 @@ interface Started {
 function missing(): readonly string[] {
   const ring = 'ClickHouse (541 MB, Linux x64 only):  npm ci --prefix tests/engines/clickhouse/ring';
   const postgresql = 'PostgreSQL (as root):                 apt-get install postgresql';
-  return [...(missingRing ? [ring] : []), ...(missingPostgresql ? [postgresql] : [])];
+  const python = 'Python 3 (as root):                   apt-get install python3';
+  const setpriv = 'setpriv (as root):                    apt-get install util-linux';
+  return [
+    ...(missingRing ? [ring] : []),
+    ...(missingPostgresql ? [postgresql] : []),
+    ...(isInstalled('python3') ? [] : [python]),
+    ...(isInstalled('setpriv') ? [] : [setpriv]),
+  ];
 }
+
+const isInstalled = (program: string): boolean =>
+  (process.env.PATH ?? '').split(delimiter).some((directory) => existsSync(join(directory, program)));
 
 const endings: (() => unknown)[] = [];
 
