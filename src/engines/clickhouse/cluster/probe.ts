@@ -5,6 +5,7 @@ import { urlOf } from '../../../outbound/http_client.ts';
 import type { Code } from '../../../standard/codes.ts';
 import { Failure, invalidParameter } from '../../../standard/failure.ts';
 import type { Candidate } from '../../cluster/registered_servers.ts';
+import { certificateFaultOf } from '../connection/certificate_fault.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import { HttpServer, isSupported, versionMinText } from '../connection/http_server.ts';
 import { readIdentity, unsuitable } from './server_identity.ts';
@@ -81,7 +82,8 @@ function requireFitting(identity: ServerIdentity, registered: readonly ServerIde
 /** A server that is lost, too slow, or cannot reach Keeper. */
 const unanswered: readonly Code[] = ['WAREHOUSE_FAILED', 'STATEMENT_CANCELLED', 'REPLICAS_UNAVAILABLE'];
 
-const noAnswer = () => new Failure('REMOTE_UNAVAILABLE', 'the server does not respond', {}, { outcome: 'notApplied' });
+const unavailable = (message: string) => new Failure('REMOTE_UNAVAILABLE', message, {}, { outcome: 'notApplied' });
+const noAnswer = () => unavailable('the server does not respond');
 const notAServer = () => unsuitable('protocol', 'the URL is not that of the HTTP interface of a server of this engine');
 
 /** The addresses and messages of servers are only for the log. */
@@ -95,5 +97,7 @@ function toRefusal(error: unknown): unknown {
   if (!(error instanceof Failure)) return error;
   const cause = error.cause instanceof Error ? error.cause.cause : undefined;
   if (cause instanceof Failure && cause.code === 'HOST_NOT_ALLOWED') return cause;
-  return unanswered.includes(error.code) ? noAnswer() : error;
+  if (!unanswered.includes(error.code)) return error;
+  const fault = certificateFaultOf(error);
+  return fault === undefined ? noAnswer() : unavailable(`the server cannot be used: ${fault}`);
 }
