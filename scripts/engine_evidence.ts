@@ -50,4 +50,8 @@ What follows for a cluster of your own:
 - **Writes that are interrupted on clusters that replicate** were shown on two shards of two replicas of 24.8 (\`replicated_ring/interrupted_writes.test.ts\`): an
   UPDATE, a DELETE and an \`INSERT ... SELECT\` that one shard has and the other one lacks, keyed inserts before and after they are published, a repetition
   on replicas that have not heard of the mutation.
+- **What arrives late** was shown with proxies that hold statements back: a truncate, drop, rename or alteration that reaches a server after another server of
+  Tabularium has repeated it does nothing, on ring A (\`late_changes.test.ts\`), and from one replica to another on 24.8
+  (\`replicated_ring/changes_meanwhile.test.ts\`); of two attempts of a write at the same time, one is done (\`repeated_meanwhile.test.ts\`). A replica that
+  neither server reaches while the change is repeated is not covered: what a network delivers to it afterwards, it does.
 `;
