@@ -189,9 +189,9 @@ class DecommissionsRun {
   async #occupied(node: RingNode): Promise<() => Promise<void>> {
     const { api } = this.#world.servers[0] as ClusterServer;
     const object = pathOf('warehouses', this.#tables.catalog);
-    const { result } = await api.post('/api/v2/audit_events/search', { object, limit: 1 });
-    const [event] = result.auditEvents as { objectId: string }[];
-    assert.ok(event, 'the warehouse was created');
+    const answer = await api.post('/api/v2/audit_events/search', { object, action: 'warehouses.create' });
+    const [event] = (answer.result.auditEvents ?? []) as { objectId: string }[];
+    assert.ok(event, `the event of the warehouse: ${answer.code} ${answer.message}`);
     return await occupy(node, event.objectId);
   }
 
