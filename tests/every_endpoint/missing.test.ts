@@ -17,7 +17,7 @@ import {
 } from './operation_call.ts';
 import { testedIn, worldOf } from './worlds.ts';
 
-const operationsElsewhere = 80;
+const operationsElsewhere = 32;
 const world = worldOf(import.meta.url);
 const operations = testedIn(world, allOperations, operationsElsewhere);
 let server: TestServer;

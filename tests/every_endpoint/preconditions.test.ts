@@ -8,7 +8,7 @@ import { bodyOf, fixtureOf, makeFor } from './fixtures.ts';
 import { call, nameOf, operations, pathOf, titleOf } from './operation_call.ts';
 import { testedIn, worldOf } from './worlds.ts';
 
-const operationsElsewhere = 30;
+const operationsElsewhere = 12;
 const world = worldOf(import.meta.url);
 let server: TestServer;
 before(async () => {

@@ -11,7 +11,7 @@ import { call, operations, pathOf, titleOf } from './operation_call.ts';
 import { testedIn, worldOf } from './worlds.ts';
 
 const world = worldOf(import.meta.url);
-const operationsElsewhere = 20;
+const operationsElsewhere = 8;
 const bodiesPerOperation = 12;
 const bodiesOfSql = 60;
 const seed = Number(process.env.TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
