@@ -56,6 +56,8 @@ const responseMsMax = 15 * 60_000;
 const checkEveryMs = 1_000;
 /** Fewer than `connectionsPerAddressMax` by default, so that the other server accepts them. */
 const socketsMax = 500;
+/** A server that sends nothing for longer, and is said to be down, is. */
+const downMsMin = 5_000;
 const earlyResponseBytesMax = 1024 * 1024;
 
 /** Headers of a connection, not of the request or the response (RFC 9110, 7.6.1), and those that this server writes itself. */
@@ -192,8 +194,10 @@ export class Forwarder {
     const check = setInterval(() => {
       if (socket.bytesRead !== bytesRead || response.isPaused()) receivedAt = performance.now();
       bytesRead = socket.bytesRead;
-      const isSilent = performance.now() - receivedAt > responseMsMax;
-      if (isSilent || !this.#options.find(serverId)) response.destroy(new Error('the server was lost'));
+      const silentMs = performance.now() - receivedAt;
+      // Without the store, this server takes others for down that are not: they send more.
+      const isDown = silentMs > downMsMin && !this.#options.find(serverId);
+      if (isDown || silentMs > responseMsMax) response.destroy(new Error('the server was lost'));
     }, checkEveryMs);
     response.once('close', () => clearInterval(check));
   }

@@ -16,7 +16,7 @@ import { isWaiting, serverCodeOf } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withClaim } from '../steps/claim.ts';
 import { WriteEnded } from '../steps/ended_write.ts';
-import { recordedWrite, stepsOf } from '../steps/recorded_write.ts';
+import { recordedWrite, requireNewest, stepsOf } from '../steps/recorded_write.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
 import { mayBeNull } from '../types/type_mapping.ts';
 import { toViolation } from './insert_block.ts';
@@ -109,7 +109,11 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
         watch.stop();
       }
     });
-  else if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
+  else if (step !== undefined) {
+    // An earlier attempt may have changed the rows of this server, and not yet those of others.
+    await requireNewest(context, catalog, [step], attempt);
+    await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
+  }
   return rowCount;
 }
 

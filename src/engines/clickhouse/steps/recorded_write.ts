@@ -12,7 +12,7 @@ export interface RecordedWrite {
   /** The name of the record. */
   readonly batch: string;
   readonly payload: object;
-  /** The attempt of the steps that this is (`AppliedSteps.begin`); undefined: nobody else knows them. Empty: the first one. */
+  /** The attempt of the steps that this is (`AppliedSteps.begin`). Empty: nobody has begun them before. Undefined: there are none. */
   readonly attempt: string | undefined;
   /** Nobody repeats the step. */
   readonly isUnnamed: boolean;
@@ -38,7 +38,23 @@ export function stepsOf(
   { rowCount, attempt, isInParts = false }: WriteFacts,
 ): WriteSteps {
   if (steps.length > 0 || !(cluster.writesMany || isInParts)) return { steps, isUnnamed: false, attempt };
-  return { steps: [{ step: randomUUID(), rowCount }], isUnnamed: true, attempt: undefined };
+  return { steps: [{ step: randomUUID(), rowCount }], isUnnamed: true, attempt: '' };
+}
+
+/** Throws with the outcome `unknown`: what is recorded may be completed by others. */
+export async function requireNewest(
+  { steps }: WarehouseContext,
+  catalog: CatalogRef,
+  names: readonly string[],
+  attempt: string,
+): Promise<void> {
+  try {
+    await steps.requireNewest(catalog, names, attempt);
+  } catch (cause) {
+    if (cause instanceof Failure && outcomeOf(cause) === 'unknown') throw cause;
+    const message = 'a server of the warehouse failed while the write was recorded';
+    throw new Failure('WAREHOUSE_FAILED', message, {}, { cause, outcome: 'unknown' });
+  }
 }
 
 /** Failures of `work` that mean that no server has done anything. */
@@ -65,7 +81,7 @@ export async function recordedWrite(
   context.cluster.requireAllCopies();
   await record('pending');
   const names = steps.map(({ step }) => step);
-  if (attempt !== undefined && names.length > 0) await context.steps.requireNewest(catalog, names, attempt);
+  if (attempt !== undefined && names.length > 0) await requireNewest(context, catalog, names, attempt);
   try {
     await work();
   } catch (error) {
