@@ -82,14 +82,13 @@ export class Registered implements RegisteredServers {
 
   async cancelStatements(backend: string, { signal }: Options): Promise<readonly string[]> {
     const { server, runningWhere } = this.#require(backend);
-    const call = { sql: `KILL QUERY WHERE ${runningWhere} ASYNC`, timeoutMs: callMs, signal, settings: checkSettings };
-    try {
-      const killed = await server.rows<{ query_id: string }>(call);
-      return killed.map(({ query_id }) => query_id);
-    } catch {
-      signal.throwIfAborted();
-      return [];
-    }
+    const call = { timeoutMs: callMs, signal, settings: checkSettings };
+    const sql = `SELECT query_id AS id FROM system.processes WHERE ${runningWhere}`;
+    const running = await server.rows<{ id: string }>({ ...call, sql }).catch(() => []);
+    // Also if it did not say what runs on it.
+    await server.text({ ...call, sql: `KILL QUERY WHERE ${runningWhere} ASYNC` }).catch(() => undefined);
+    signal.throwIfAborted();
+    return running.map(({ id }) => id);
   }
 
   async dropTables(backend: string, { signal }: Options): Promise<void> {
