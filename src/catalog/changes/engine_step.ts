@@ -32,7 +32,7 @@ export function applyStep(
   options: WorkOptions,
   change: Change = changeOf(intent),
 ): Promise<StepOutcome> {
-  return outcomeOfStep(engine, change, { ...options, step: intent.id, confirm: () => context.leases.confirm(intent) });
+  return outcomeOfStep(context, engine, intent, { ...options, change, step: intent.id });
 }
 
 /** Undoes the step of a creation. */
@@ -44,17 +44,18 @@ export function undoStep(
 ): Promise<StepOutcome> {
   const { id, undo } = intent;
   const change = JSON.parse(undo ?? 'null') as Change;
-  const confirm = () => context.leases.confirm(intent);
-  return outcomeOfStep(engine, change, { ...options, step: `${id}/undo`, undoes: id, confirm });
+  return outcomeOfStep(context, engine, intent, { ...options, change, step: `${id}/undo`, undoes: id });
 }
 
 async function outcomeOfStep(
+  context: CatalogContext,
   engine: CatalogEngine,
-  change: Change,
-  options: WorkOptions & StepOptions,
+  intent: IntentRow,
+  { change, ...options }: WorkOptions & StepOptions & { readonly change: Change },
 ): Promise<StepOutcome> {
+  const confirm = () => context.leases.confirm(intent);
   try {
-    return { kind: 'done', applied: await engine.apply(change, options) };
+    return { kind: 'done', applied: await engine.apply(change, { ...options, confirm }) };
   } catch (error) {
     if (!(error instanceof Failure)) return { kind: 'unknown', error };
     if (error.code === 'IN_USE') return { kind: 'refused', error: toUsedByViews(error) };
