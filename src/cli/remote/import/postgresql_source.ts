@@ -253,7 +253,7 @@ const databaseColumn = (row: Texts): DatabaseColumn => ({
   isIdentity: row.is_identity === 't',
 });
 
-function toOperatorError(name: string, error: unknown): unknown {
+export function toOperatorError(name: string, error: unknown): unknown {
   if (error instanceof OperatorError || !(error instanceof Error) || error.name === 'AbortError') return error;
   const { code = '' } = error as { readonly code?: string };
   const because = (text: string) => new OperatorError(`${name}: ${text}`, { cause: error });
@@ -261,7 +261,8 @@ function toOperatorError(name: string, error: unknown): unknown {
     return because(`${error.message}; give the user in the URL, and the password in PGPASSWORD or ~/.pgpass`);
   if (code === '3D000') return because(error.message);
   if (code === '42501') return because(`${error.message}; the user must be allowed to read every table`);
-  if (/^[0-9A-Z]{5}$/.test(code) && !/^(08|57P)/.test(code)) return because(error.message);
+  // Codes of the system, such as EPIPE, can look like those of PostgreSQL.
+  if (error instanceof pg.DatabaseError && !/^(08|57P)/.test(code)) return because(error.message);
   return because(
     `the connection failed (${error.message || code}); run the import again, what is complete is not repeated`,
   );

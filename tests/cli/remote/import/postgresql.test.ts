@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Client } from 'pg';
+import { toOperatorError } from '../../../../src/cli/remote/import/postgresql_source.ts';
 import type { PostgresqlLocation } from '../../../../src/store/postgresql/postgresql_url.ts';
 import { eventually } from '../../../deadline.ts';
 import { missingPostgresql, newDatabase, runInCluster, urlOfDatabase, userWithPassword } from '../../../postgresql.ts';
@@ -179,6 +180,12 @@ test('a wrong password, a database that does not exist and a server that does no
     assert.match(ended.stderr, message);
     assert.doesNotMatch(ended.stderr, /wrong/);
   }
+});
+
+test('a connection that is lost while a statement is sent is said to be lost', () => {
+  const lost = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+  const error = toOperatorError('postgres:///source', lost);
+  assert.match(String(error), /the connection failed \(write EPIPE\); run the import again/);
 });
 
 test('an import that is interrupted, or whose source is lost, is completed by the next one', { skip }, async () => {
