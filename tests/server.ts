@@ -237,7 +237,7 @@ const small = {
   loadDirectories: fileURLToPath(new URL('data', import.meta.url)),
 } as const satisfies Partial<Settings>;
 
-async function temporaryDirectory(): Promise<string> {
+export async function temporaryDirectory(): Promise<string> {
   return mkdtemp(join(tmpdir(), 'tabularium-test-'));
 }
 

@@ -1,7 +1,8 @@
 // Decommissions a server of a cluster: waits for its running statements, then until other servers have all of its tablets, and drops its
-// tables. The phase is stored with the backend, so that a task that runs again after a crash continues, and nothing is dropped after the
+// tables. The phase and what was done are stored with the backend, so that a task that runs again continues, and nothing is dropped after the
 // decommission was cancelled.
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { DrainState, RegisteredServers } from '../engines/cluster/registered_servers.ts';
@@ -30,6 +31,13 @@ export interface DecommissionRequest {
 interface Parts {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
+}
+
+/** A backend that nothing keeps any more. */
+interface Drained {
+  readonly decommission: Decommission;
+  readonly state: DrainState;
+  readonly servers: RegisteredServers;
 }
 
 type Backend = CatalogObject<BackendSpec>;
@@ -97,24 +105,24 @@ class DecommissionRun {
   async run() {
     const { signal, progress } = this.#context;
     const { drainSeconds, timeoutSeconds } = this.#task.request;
-    const cancelled = new Set<string>();
-    let tabletsBefore: number | undefined;
     for (;;) {
       const { warehouse, backend, decommission, found } = await this.#current();
       const servers = await this.#servers(warehouse);
       const elapsedSeconds = (Date.now() - Date.parse(decommission.startedAt)) / 1000;
       const state = await servers.drainState(backend.name, { signal });
-      tabletsBefore ??= state.remainingTablets;
       // Also where an earlier attempt has dropped some of its tables: another replica of the others may have been lost since.
       if (state.blockers.length === 0) {
-        await this.#drop(backend.name, decommission, servers);
+        const tabletsDropped = await this.#drop(backend.name, { decommission, state, servers });
         await storeClusterShape(this.#parts, found);
-        return { backendId: backend.name, tabletsDropped: tabletsBefore, queriesCancelled: cancelled.size };
+        const { cancelled = [] } = decommission;
+        return { backendId: backend.name, tabletsDropped, queriesCancelled: cancelled.length };
       }
       if (elapsedSeconds >= timeoutSeconds) throw blocked(state);
       // Also if it did not say what runs on it: its statements may be why it does not respond.
-      if (elapsedSeconds >= drainSeconds)
-        for (const id of await servers.cancelStatements(backend.name, { signal })) cancelled.add(id);
+      if (elapsedSeconds >= drainSeconds) {
+        const cancelled = await servers.cancelStatements(backend.name, { signal });
+        await this.#record((before) => ({ cancelled: [...new Set([...(before.cancelled ?? []), ...cancelled])] }));
+      }
       progress(null, `${state.remainingTablets} tablets remain; ${state.blockers[0]?.message ?? ''}`);
       await pause(checkMs, undefined, { signal });
     }
@@ -137,32 +145,32 @@ class DecommissionRun {
     return { warehouse, backend, decommission, found: { id: found.warehouseId, name: warehouse } };
   }
 
-  /** From its first transaction on, the decommission can no longer be cancelled. */
-  async #drop(backend: string, { phase }: Decommission, servers: RegisteredServers): Promise<void> {
+  /** From its first transaction on, the decommission can no longer be cancelled. Returns the number of tablets dropped. */
+  async #drop(backend: string, { decommission, state, servers }: Drained): Promise<number> {
     const signal = AbortSignal.timeout(dropMsMax);
-    if (phase === 'draining') {
-      await this.#setPhase('dropping');
+    let tablets = state.remainingTablets;
+    if (decommission.phase === 'draining') {
+      await this.#record(() => ({ phase: 'dropping', tablets }));
       // No statement uses it any more, but another replica may have been lost meanwhile.
       const { blockers } = await servers.drainState(backend, { signal });
       if (blockers.length > 0) {
-        await this.#setPhase('draining');
+        await this.#record(() => ({ phase: 'draining' }));
         throw new Failure('CHANGE_IN_PROGRESS', 'another replica was lost meanwhile');
       }
-    }
+    } else tablets = decommission.tablets ?? tablets;
     await servers.dropTables(backend, { signal });
-    await this.#setPhase('done');
+    await this.#record(() => ({ phase: 'done' }));
+    return tablets;
   }
 
   /** Throws Cancelled if the decommission was cancelled. */
-  #setPhase(phase: Decommission['phase']): Promise<void> {
+  #record(change: (before: Decommission) => Partial<Decommission>): Promise<void> {
     const { catalog } = this.#parts;
     return catalog.retrying(async () => {
       const { backend, decommission } = await this.#current();
-      if (decommission.phase === phase) return;
-      await catalog.update(backend, {
-        spec: { ...backend.spec, decommission: { ...decommission, phase } },
-        principal: actor,
-      });
+      const changed = { ...decommission, ...change(decommission) };
+      if (isDeepStrictEqual(changed, decommission)) return;
+      await catalog.update(backend, { spec: { ...backend.spec, decommission: changed }, principal: actor });
     });
   }
 }

@@ -136,6 +136,10 @@ export interface Decommission {
   readonly startedAt: string;
   /** `dropping`: it can no longer be cancelled. */
   readonly phase: 'draining' | 'dropping' | 'done';
+  /** Ids of the statements that were cancelled, none if absent. */
+  readonly cancelled?: readonly string[];
+  /** The number of tablets before the first one was dropped. */
+  readonly tablets?: number;
 }
 
 export interface BackendSpec {

@@ -1,7 +1,9 @@
 // The decommission of a server of which others have all rows: its tables are dropped there, and the rest continues without it.
 import assert from 'node:assert/strict';
+import { rm } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { CatalogObject } from '../../../src/catalog/object.ts';
 import { runningWhere } from '../../../src/engines/clickhouse/cluster/server_facts.ts';
 import { commentOf } from '../../../src/engines/clickhouse/connection/server_settings.ts';
 import { systemActor } from '../../../src/model/principal.ts';
@@ -11,19 +13,24 @@ import { eventually } from '../../deadline.ts';
 import { askNode } from '../../engines/clickhouse/ring/ask_node.ts';
 import { clusters, missingRing, type Ring, type RingNode, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { occupy } from '../../faults/cluster/node_statements.ts';
-import { type Reply, start, type TestServer } from '../../server.ts';
+import { type Reply, start, type TestServer, temporaryDirectory } from '../../server.ts';
 import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } from './cluster_server.ts';
 
 describe('a server whose copies others have', { skip: missingRing }, () => {
   let ring: Ring;
   let server: TestServer;
   let services: Services | undefined;
+  let dataDir: string;
   const shop = '/api/v2/catalogs/copies/databases/shop';
-  before(async () => {
+  const startServer = async () => {
     const assembled = (all: Services) => {
       services = all;
     };
-    [ring, server] = await Promise.all([startRing(3), start(clusterSettings, { assembled })]);
+    server = await start({ ...clusterSettings, dataDir }, { assembled });
+  };
+  before(async () => {
+    dataDir = await temporaryDirectory();
+    [ring] = await Promise.all([startRing(3), startServer()]);
     await registerAll(server, 'copies', ring, clusters.copies);
     (await server.post('/api/v2/catalogs', { name: 'copies', warehouse: 'copies' })).is(201);
     (await server.put(shop)).is(201);
@@ -34,6 +41,7 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
   after(async () => {
     await server?.close();
     await ring?.close();
+    await rm(dataDir, { recursive: true, force: true });
   });
   const countIs = async (count: number) =>
     assert.deepEqual((await server.post(`${shop}/query`, { sql: 'SELECT count(*) FROM orders' })).is(200).at('rows'), [
@@ -41,14 +49,19 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
     ]);
 
   const tablesLeft = () => askNode(ring.nodes[2], "SELECT count() FROM system.tables WHERE name LIKE '%local'");
+  const node3Object = async (): Promise<CatalogObject<BackendSpec>> => {
+    assert.ok(services);
+    const [, backend] = await services.catalog.require([
+      { category: 'warehouses', name: 'copies' },
+      { category: 'backends', name: 'node3' },
+    ]);
+    return backend;
+  };
   const change = async (to: (spec: BackendSpec) => BackendSpec) => {
     assert.ok(services);
     const { catalog, warehouses } = services;
     await catalog.retrying(async () => {
-      const [, backend] = await catalog.require([
-        { category: 'warehouses', name: 'copies' },
-        { category: 'backends', name: 'node3' },
-      ]);
+      const backend = await node3Object();
       await catalog.update(backend, { spec: to(backend.spec), principal: systemActor });
     });
     await warehouses.apply('copies');
@@ -103,7 +116,8 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
       queries.push(server.post(`${shop}/query`, { sql: endless, waitSeconds: 300 }));
       await eventually('it runs', async () => queries.length === (await running()).reduce((sum, n) => sum + n));
     }
-    const occupying = (await running())[2] as number;
+    const ids = begun.replace('count()', "arrayStringConcat(groupArray(query_id), ',')");
+    const occupying = (await askNode(ring.nodes[2], ids)).split(',');
     const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`, { drainSeconds: 1 })).is(202);
     const write = () => server.post(`${shop}/tables/orders/rows`, { rows: [[100]] });
     (await write()).is(503, 'NOT_ENOUGH_BACKENDS', { needed: 3, available: 2, outcome: 'notApplied' });
@@ -116,12 +130,20 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
     // Those on the other servers run on.
     const search = await server.post('/api/v2/queries/search', { state: 'running' });
     const left = search.is(200).at<{ queryId: string }[]>('queries');
-    assert.equal(left.length, queries.length - occupying);
+    assert.equal(left.length, queries.length - occupying.length);
     for (const { queryId } of left) (await server.post(`/api/v2/queries/${queryId}/cancel`)).is(200);
     for (const query of queries) (await query).is(400, 'STATEMENT_CANCELLED');
+    // The attempt of the task that cancelled them ends; the next one no longer finds them.
+    const cancelled = async () => (await node3Object()).spec.decommission?.cancelled ?? [];
+    await eventually('it is stored', async () => new Set(occupying).isSubsetOf(new Set(await cancelled())));
+    const { length: queriesCancelled } = await cancelled();
+    await server.close();
+    await startServer();
     await ring.takeOut(2);
-    const ended = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
-    assert.deepEqual(ended.at('result'), { backendId: 'node3', tabletsDropped: 1, queriesCancelled: occupying });
+    const task = `/api/v2/tasks/${accepted.at<string>('taskId')}`;
+    await eventually('it ends', async () => (await server.get(task)).is(200).at('state') === 'succeeded', 30_000);
+    const ended = (await server.get(task)).is(200);
+    assert.deepEqual(ended.at('result'), { backendId: 'node3', tabletsDropped: 1, queriesCancelled });
     (await server.get(`${backendsOf('copies')}/node3`)).is(200, '0', {
       state: 'decommissioned',
       availability: 'unavailable',
