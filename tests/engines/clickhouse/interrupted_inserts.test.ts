@@ -93,21 +93,31 @@ describe('an insert of many rows that is interrupted', { skip: missingRing }, ()
   const isRecorded = async (catalog: CatalogRef) =>
     (await world.engine.recordedSteps({ catalog, limit: 1000 })).some((recorded) => recorded.step === step);
 
-  test('INSERT ... SELECT into several partitions that nobody repeats is completed', async () => {
-    const parts = { ...table, table: `${table.table} parts` };
-    const [b] = definition.columns.slice(1);
-    assert.ok(b);
-    await world.change({ kind: 'createTable', table: parts, definition: { ...definition, partitionBy: [b.name] } });
-    const name = `"${parts.table}"`;
-    proxy.cutAt(new Nth(publishing, 2));
-    const query = `SELECT number, toString(number % 3) FROM numbers(${rowCount})`;
-    assert.notEqual((await failureOf(world.run(`INSERT INTO ${name} ${query}`))).code, '0');
-    assert.ok(proxy.isCut);
-    proxy.mend();
-    await eventually('the server is available', () => world.engine.status('node1').availability === 'available');
-    assert.equal(await world.engine.settleWrites?.(world.catalog, { signal }), 1);
-    assert.deepEqual(await rowsOf(world, `SELECT count(*), count(DISTINCT a) FROM ${name}`), [[rowCount, rowCount]]);
-  });
+  const inParts = { ...definition, partitionBy: ['b'] };
+  const selected = (parts: TableRef, count: number) =>
+    world.run(`INSERT INTO "${parts.table}" SELECT number, toString(number % 3) FROM numbers(${count})`);
+  const given = (parts: TableRef, count: number) => {
+    const rows = Array.from({ length: count }, (_, n) => [n, String(n % 3)]);
+    const batch = rowReader(definition.columns).read(rows);
+    return world.engine.insertRows(parts, batch, { signal, definition: inParts });
+  };
+  for (const [what, write, count, pattern] of [
+    ['INSERT ... SELECT', selected, rowCount, new Nth(publishing, 2)],
+    [`an insert of ${rowCount} rows`, given, rowCount, new Nth(publishing, 2)],
+    ['an insert of 10 rows', given, 10, /INSERT INTO `c /],
+  ] as const)
+    test(`${what} into several partitions that nobody repeats is completed`, async () => {
+      const parts = { ...table, table: `${table.table} parts` };
+      await world.change({ kind: 'createTable', table: parts, definition: inParts });
+      proxy.cutAt(pattern);
+      assert.notEqual((await failureOf(write(parts, count))).code, '0');
+      assert.ok(proxy.isCut);
+      proxy.mend();
+      await eventually('the server is available', () => world.engine.status('node1').availability === 'available');
+      assert.equal(await world.engine.settleWrites?.(world.catalog, { signal }), 1);
+      const sql = `SELECT count(*), count(DISTINCT a) FROM "${parts.table}"`;
+      assert.deepEqual(await rowsOf(world, sql), [[count, count]]);
+    });
 
   for (const pattern of [recording, publishing])
     test(`at ${pattern}: its repetition inserts the rows once, whatever the server has forgotten`, async () => {

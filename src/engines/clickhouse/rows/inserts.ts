@@ -23,7 +23,7 @@ import { changedCodes, isCompleted, type StoredBlock } from './pending_steps.ts'
 import { publishStaged } from './staged_rows.ts';
 
 export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'insertRows'> => ({
-  insertRows: (table, stored, { steps = [], signal }) =>
+  insertRows: (table, stored, { steps = [], signal, definition }) =>
     context.run(signal, async (runSignal) => {
       const batch = 'file' in stored ? (deserialize(await readFile(stored.file)) as RowsBatch) : stored;
       if (batch.rowCount === 0) return 0;
@@ -32,7 +32,9 @@ export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'ins
       // From here on it is not cancelled: a part of the shards may have the rows.
       const names = steps.map(({ step }) => step);
       const attempt = names.length === 0 ? undefined : await context.steps.begin(table.catalog, names);
-      const recorded = stepsOf(context, steps, { rowCount: batch.rowCount, attempt });
+      // A server that is killed may have stored the rows of some partitions only.
+      const isInParts = batch.rowCount > 1 && definition.partitionBy.length > 0;
+      const recorded = stepsOf(context, steps, { rowCount: batch.rowCount, attempt, isInParts });
       const inserted =
         recorded.steps.length > 0
           ? insertOnce(context, table.catalog, block, batch, recorded)
