@@ -3,10 +3,17 @@
 import type { Compilable, CompiledQuery, Kysely } from 'kysely';
 import type { Schema } from './schema.ts';
 
-class Slot {
+/** A placeholder, with the conversion that the database needs. */
+export class Slot {
   readonly name: string;
-  constructor(name: string) {
+  readonly #converted: (value: unknown) => unknown;
+  constructor(name: string, converted = (value: unknown) => value) {
     this.name = name;
+    this.#converted = converted;
+  }
+
+  valueIn(values: Values): unknown {
+    return this.#converted(values[this.name]);
   }
 }
 
@@ -32,7 +39,7 @@ export function prepareQuery<A extends Values>() {
         compileDb,
         <K extends keyof A & string>(name: K) => new Slot(name) as unknown as A[K],
       ).compile();
-      const parameters = compiled.parameters.map((value) => (value instanceof Slot ? values[value.name] : value));
+      const parameters = compiled.parameters.map((value) => (value instanceof Slot ? value.valueIn(values) : value));
       return { ...compiled, parameters };
     };
     return {

@@ -48,20 +48,6 @@ const unavailable = /^(08|53|57P|25006$|25P03$|55P03$|57014$)/;
 /** The server has become a standby since the connection was made: read_only_sql_transaction. */
 const readOnly = '25006';
 
-/**
- * PostgreSQL has no text with a NUL and refuses a parameter that contains one. Names and ids contain no control characters: what is searched by
- * one with another is not found either. Nothing that is written is changed.
- */
-function searchable(sql: string, parameters: readonly unknown[]): readonly unknown[] {
-  const hasNul = (parameter: unknown) => typeof parameter === 'string' && parameter.includes('\0');
-  if (!parameters.some(hasNul)) return parameters;
-  const written = /^\s*insert\b[\s\S]*|^\s*update\b[\s\S]*?(?=\bwhere\b|$)/i.exec(sql)?.[0] ?? '';
-  const writtenCount = written.match(/\$\d+/g)?.length ?? 0;
-  return parameters.map((parameter, i) =>
-    i >= writtenCount && hasNul(parameter) ? (parameter as string).replaceAll('\0', '\u0001') : parameter,
-  );
-}
-
 /** The database accepts no changes, as that of a standby. */
 class ReadOnlyDatabase extends Error {
   override name = 'ReadOnlyDatabase';
@@ -173,8 +159,7 @@ class StoreConnection implements PostgresPoolClient {
     this.#client.release(isDiscarded || this.#isLost || this.#isInTransaction);
   }
 
-  async #execute<R>(sql: string, given: readonly unknown[]): Promise<PostgresQueryResult<R>> {
-    const parameters = searchable(sql, given);
+  async #execute<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>> {
     this.#inject?.({ sql, parameters });
     if (sql === 'begin') return this.#begin();
     if (sql === 'commit' || sql === 'rollback') return this.#end(sql);

@@ -11,6 +11,7 @@ import { defaultLimits, openPool, type PostgresqlLimits } from './connection_poo
 import { type DatabaseUse, PostgresqlFeed } from './feed_connection.ts';
 import { hostsOf, type PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
+import { SearchedTextsDialect } from './searched_texts.ts';
 import { TransactionTurns } from './transaction_turns.ts';
 
 export type { PostgresqlLocation } from './postgresql_url.ts';
@@ -36,7 +37,8 @@ const migrationPollMs = 200;
 export async function openPostgresqlStore(options: PostgresqlStoreOptions): Promise<Store> {
   const { location, inject, limits, use } = options;
   const allLimits = { ...defaultLimits, ...limits };
-  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: openPool(location, allLimits, { inject }) }) });
+  const dialect = new SearchedTextsDialect({ pool: openPool(location, allLimits, { inject }) });
+  const db = new Kysely<Schema>({ dialect });
   const feed = new PostgresqlFeed(location, allLimits, use);
   const close = async () => void (await Promise.all([feed.db.destroy(), db.destroy()]));
   try {
@@ -122,7 +124,7 @@ async function isLocked(db: Kysely<Schema>): Promise<boolean> {
 
 /**
  * The function of SQLite by which tasks are found by a field of their request; `path` is `$.` and a name. PostgreSQL reads no JSON with an escaped
- * NUL, in whichever field: see `searchable` in connection_pool.ts.
+ * NUL, in whichever field: see searched_texts.ts.
  */
 async function createJsonExtract(db: Kysely<Schema>): Promise<void> {
   await sql`
