@@ -1,6 +1,7 @@
 // A warehouse on the nodes of a ring, created through the REST API as an operator does.
 import type { Client } from '../../../src/client/index.ts';
 import { eventually } from '../../deadline.ts';
+import { deployedUser } from './ring/deployed_user.ts';
 import type { Ring } from './ring/ring.ts';
 
 /** The setting with which a server reaches the nodes. */
@@ -16,8 +17,7 @@ export async function createClusterWarehouse(
     name,
     engine: 'clickhouse',
     cluster,
-    user: 'default',
-    password: '',
+    ...deployedUser,
   });
   const { backends } = client.warehouses(name);
   for (const [i, { url }] of nodes.entries()) await backends.create({ name: `node-${i + 1}`, location: url });

@@ -2,11 +2,12 @@
 
 import { clickhouseWith } from '../../../src/engines/clickhouse/clickhouse.ts';
 import type { ClusterAccess, Engine } from '../../../src/engines/port/engine.ts';
+import { deployedUser } from './ring/deployed_user.ts';
 import { clusters, type Ring, type RingNode, startRing } from './ring/ring.ts';
 
 const clickhouse = clickhouseWith();
 
-/** How the nodes of a ring are reached as a cluster. */
+/** How the nodes of a ring are reached as a cluster: as the user of the deployment. */
 export const accessTo = (
   nodes: readonly Pick<RingNode, 'url'>[],
   name: string = clusters.shards,
@@ -19,7 +20,7 @@ export const accessTo = (
       const backend = `node${index + 1}`;
       return { name: backend, location: url, disabled: isDisabled(backend) };
     }),
-  credentials: async () => ({ user: 'default', password: '' }),
+  credentials: async () => deployedUser,
 });
 
 /** The engine with warehouses on these nodes, whatever their options say. */

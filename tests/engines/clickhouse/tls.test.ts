@@ -7,18 +7,30 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { createServer } from 'node:tls';
+import { createServer, type TLSSocket } from 'node:tls';
 import { createClient } from '../../../src/client/index.ts';
+import { eventually } from '../../deadline.ts';
 import { makePair, type PairFiles, signPair } from '../../http/connection/certificates.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
 import { createClusterWarehouse } from './cluster_warehouse.ts';
 import { clusters, missingRing, type Ring, startRing } from './ring/ring.ts';
 
-/** @returns its port. */
-async function startTlsProxy(target: URL, pair: PairFiles): Promise<number> {
-  const key = readFileSync(pair.tlsKeyFile);
-  const cert = readFileSync(pair.tlsCertFile);
-  const server = createServer({ key, cert }, (near) => {
+interface TlsProxy {
+  readonly port: number;
+  /** Ends the connections; later ones get this certificate. */
+  change(pair: PairFiles): void;
+}
+
+const contextOf = (pair: PairFiles) => ({
+  key: readFileSync(pair.tlsKeyFile),
+  cert: readFileSync(pair.tlsCertFile),
+});
+
+async function startTlsProxy(target: URL, pair: PairFiles): Promise<TlsProxy> {
+  const open = new Set<TLSSocket>();
+  const server = createServer(contextOf(pair), (near) => {
+    open.add(near);
+    near.on('close', () => open.delete(near));
     const far = connect(Number(target.port), target.hostname);
     near.pipe(far).pipe(near);
     near.on('error', () => far.destroy());
@@ -30,12 +42,19 @@ async function startTlsProxy(target: URL, pair: PairFiles): Promise<number> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   server.unref();
-  return (server.address() as AddressInfo).port;
+  return {
+    port: (server.address() as AddressInfo).port,
+    change(other) {
+      server.setSecureContext(contextOf(other));
+      for (const socket of open) socket.destroy();
+    },
+  };
 }
 
 describe('TLS to ClickHouse', { skip: missingRing }, () => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-clickhouse-tls-'));
   let ring: Ring;
+  let proxy: TlsProxy;
   let port: number;
   let authority: PairFiles;
   const servers: ServerProcess[] = [];
@@ -44,7 +63,8 @@ describe('TLS to ClickHouse', { skip: missingRing }, () => {
     ring = await startRing(1);
     const [node] = ring.nodes;
     assert.ok(node);
-    port = await startTlsProxy(new URL(node.url), signPair(directory, 'node', authority, 'DNS:localhost'));
+    proxy = await startTlsProxy(new URL(node.url), signPair(directory, 'node', authority, 'DNS:localhost'));
+    port = proxy.port;
   });
   after(async () => {
     for (const server of servers) await server.close();
@@ -79,6 +99,13 @@ describe('TLS to ClickHouse', { skip: missingRing }, () => {
     const sql = 'SELECT count(*), sum(id) FROM t';
     const read = await server.post('/api/v2/catalogs/secure/databases/d/query', { sql });
     assert.deepEqual(read.is(200).at('rows'), [[1000, 499_500]]);
+    // One that is not trusted any more.
+    proxy.change(makePair(directory, 'later'));
+    const reason = async () =>
+      (await server.get('/api/v2/warehouses/secure/backends/node-1')).is(200).at<string | null>('errorMessage');
+    await eventually('the backend has the reason', async () =>
+      /certificate is not trusted/.test((await reason()) ?? ''),
+    );
   });
 
   test('is refused from an authority that is not trusted, with the reason', async () => {

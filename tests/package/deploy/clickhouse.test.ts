@@ -1,5 +1,6 @@
 // The configuration of ClickHouse in deploy/compose: a server of the current version starts with it, and its only user can do what the servers of
-// Tabularium need, and nothing that leads out of the cluster. The grants of the chart are the same.
+// Tabularium need, and nothing that leads out of the cluster. The grants of the chart and in docs/clickhouse.md are the same.
+// The tests of warehouses run as this user, too (tests/engines/clickhouse/ring/deployed_user.ts).
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -7,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
-import { chartDirectory, composeDirectory } from './tools.ts';
+import { chartDirectory, composeDirectory, root } from './tools.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-clickhouse-'));
 const secrets = join(directory, 'secrets');
@@ -124,7 +125,7 @@ describe('ClickHouse of the Compose file', { skip: missingRing }, () => {
   });
 });
 
-test('the chart grants the same', () => {
+test('the chart grants the same, and the documents name the same', () => {
   const grantsOf = (text: string): readonly string[] => text.match(/^ *(?:<query>)?GRANT [^;<]*/gm) ?? [];
   const [ofCompose, ofChart] = [
     grantsOf(textOf('users.xml')),
@@ -133,4 +134,9 @@ test('the chart grants the same', () => {
   const normalized = (grants: readonly string[]) => grants.map((grant) => grant.replace(/^.*?GRANT/, 'GRANT'));
   assert.ok(ofCompose.length > 3);
   assert.deepEqual(normalized(ofCompose), normalized(ofChart));
+  const ofDocuments = grantsOf(readFileSync(join(root, 'docs/clickhouse.md'), 'utf8'));
+  assert.deepEqual(
+    ofDocuments.map((grant) => grant.replace(/ TO tabularium$/, '')),
+    normalized(ofChart),
+  );
 });

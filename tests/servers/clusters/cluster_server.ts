@@ -1,19 +1,19 @@
 // A server with a warehouse on the nodes of a ring of this machine.
 
 import { eventually } from '../../deadline.ts';
+import { deployedUser } from '../../engines/clickhouse/ring/deployed_user.ts';
 import type { Ring, RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { Reply, TestServer } from '../../server.ts';
 
 export const clusterSettings = { clusterHosts: '127.0.0.1' } as const;
 
-export const user = 'default';
 export const warehouses = '/api/v2/warehouses';
 export const backendsOf = (name: string): string => `${warehouses}/${name}/backends`;
 
 type Client = Pick<TestServer, 'get' | 'post'>;
 
 export async function createWarehouse(server: Client, name: string, cluster: string): Promise<void> {
-  (await server.post(warehouses, { name, engine: 'clickhouse', cluster, user, password: '' })).is(201);
+  (await server.post(warehouses, { name, engine: 'clickhouse', cluster, ...deployedUser })).is(201);
 }
 
 export const register = (

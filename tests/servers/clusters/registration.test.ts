@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
+import { deployedUser } from '../../engines/clickhouse/ring/deployed_user.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { start, type TestServer } from '../../server.ts';
 import {
@@ -12,7 +13,6 @@ import {
   clusterSettings,
   createWarehouse,
   register,
-  user,
   warehouses,
 } from './cluster_server.ts';
 
@@ -27,12 +27,22 @@ async function answering(body: string, status = 200): Promise<{ readonly server:
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
+/** With these privileges only. */
+const userFile = (name: string, privileges: string) => `<clickhouse><users><${name}>
+  <password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>
+  <grants><query>GRANT ${privileges} ON *.*</query></grants>
+</${name}></users></clickhouse>`;
+const usersWithLess = {
+  'users.d/blind.xml': userFile('blind', 'SHOW'),
+  'users.d/reader.xml': userFile('reader', 'SHOW, SELECT'),
+};
+
 describe('the servers of a cluster', { skip: missingRing }, () => {
   let ring: Ring;
   let server: TestServer;
   const fakes: Server[] = [];
   before(async () => {
-    [ring, server] = await Promise.all([startRing(3), start(clusterSettings)]);
+    [ring, server] = await Promise.all([startRing(3, { files: usersWithLess }), start(clusterSettings)]);
     await createWarehouse(server, 'shards', clusters.shards);
   });
   after(async () => {
@@ -54,7 +64,7 @@ describe('the servers of a cluster', { skip: missingRing }, () => {
   const refusedFor = (reason: string) => ({ reason });
 
   test('a warehouse has the fields of its engine, and no others', async () => {
-    const body = { name: 'other', engine: 'clickhouse', cluster: clusters.copies, user };
+    const body = { name: 'other', engine: 'clickhouse', cluster: clusters.copies, user: deployedUser.user };
     for (const [field, more] of [
       ['cluster', { cluster: undefined }],
       ['user', { user: undefined }],
@@ -72,7 +82,7 @@ describe('the servers of a cluster', { skip: missingRing }, () => {
     (await server.get(`${warehouses}/shards`)).is(200, '0', {
       engine: 'clickhouse',
       cluster: clusters.shards,
-      user,
+      user: deployedUser.user,
       replicated: null,
       shardCount: null,
       replicaCount: null,
@@ -118,6 +128,24 @@ describe('the servers of a cluster', { skip: missingRing }, () => {
     (await server.patch(`${warehouses}/wrong`, { user: 'nobody' })).is(200, '0', { user: 'nobody' });
     (await register(server, 'wrong', 'b', node(0))).is(400, 'BACKEND_UNSUITABLE', refusedFor('credentials'));
     (await server.delete(`${warehouses}/wrong`)).is(200, '0', { deleted: true });
+  });
+
+  test('the privilege that the user of a warehouse lacks is named', async () => {
+    const path = `${warehouses}/lacking`;
+    (await server.put(path, { engine: 'clickhouse', cluster: clusters.copies, user: 'blind', password: '' })).is(201);
+    const refused = await register(server, 'lacking', 'b', node(0));
+    assert.match(
+      refused.is(400, 'BACKEND_UNSUITABLE', refusedFor('credentials')).message,
+      /lacks the privilege SELECT/,
+    );
+    (await server.patch(path, { user: 'reader' })).is(200);
+    const lack = 'the user of the warehouse lacks the privilege CREATE DATABASE';
+    (await register(server, 'lacking', 'b', node(0))).is(201, '0', { availability: 'unavailable' });
+    (await server.get(`${backendsOf('lacking')}/b`)).is(200, '0', { errorMessage: `${lack} there` });
+    const failed = await server.post('/api/v2/catalogs', { name: 'lacking', warehouse: 'lacking' });
+    assert.equal(failed.is(503, 'WAREHOUSE_FAILED').message, `${lack} on its servers`);
+    (await server.delete(`${backendsOf('lacking')}/b`)).is(200);
+    (await server.delete(path)).is(200);
   });
 
   test('a registered server has a record with what was measured', async () => {

@@ -2,7 +2,8 @@
 // away or restarted is available again only when it has caught up.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
-import { ClickHouseError, isLate } from '../connection/clickhouse_error.ts';
+import { certificateFaultOf } from '../connection/certificate_fault.ts';
+import { ClickHouseError, isLate, missingPrivilege } from '../connection/clickhouse_error.ts';
 import type { Lack, Member } from './member.ts';
 import { readFacts, startedAt } from './server_facts.ts';
 import { readIdentity } from './server_identity.ts';
@@ -225,7 +226,12 @@ class LateAnswer extends Error {}
 
 /** Without hosts and messages of the server. */
 function reasonOf(error: unknown): string {
-  if (error instanceof ClickHouseError) return `it answers with the error ${error.code} ${error.kind}`.trim();
+  if (error instanceof ClickHouseError) {
+    const lack = missingPrivilege(error);
+    return lack === undefined
+      ? `it answers with the error ${error.code} ${error.kind}`.trim()
+      : `the user of the warehouse ${lack} there`;
+  }
   if (error instanceof Failure && error.code === 'BACKEND_UNSUITABLE') return error.message;
-  return 'it does not respond';
+  return certificateFaultOf(error) ?? 'it does not respond';
 }

@@ -6,13 +6,13 @@ import type { Code } from '../../../standard/codes.ts';
 import { Failure, invalidParameter } from '../../../standard/failure.ts';
 import type { Candidate } from '../../cluster/registered_servers.ts';
 import { certificateFaultOf } from '../connection/certificate_fault.ts';
-import { ClickHouseError } from '../connection/clickhouse_error.ts';
+import { ClickHouseError, missingPrivilege } from '../connection/clickhouse_error.ts';
 import { HttpServer, isSupported, versionMinText } from '../connection/http_server.ts';
 import { readIdentity, unsuitable } from './server_identity.ts';
 
 const callMs = 4000;
 /** Errors of the account. */
-const refusedAccount: readonly number[] = [192, 193, 194, 497, 516];
+const refusedAccount: readonly number[] = [192, 193, 194, 516];
 
 const keeperException = 999;
 
@@ -90,6 +90,8 @@ const notAServer = () => unsuitable('protocol', 'the URL is not that of the HTTP
 function toRefusal(error: unknown): unknown {
   if (error instanceof ClickHouseError) {
     if (error.code === keeperException) return noAnswer();
+    const lack = missingPrivilege(error);
+    if (lack !== undefined) return unsuitable('credentials', `the user of the warehouse ${lack} on the server`);
     if (refusedAccount.includes(error.code))
       return unsuitable('credentials', 'the server refuses the user and the password of the warehouse');
     return notAServer();

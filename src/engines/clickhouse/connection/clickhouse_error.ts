@@ -91,7 +91,6 @@ const conditions: Readonly<Record<number, Condition>> = {
   192: refused,
   193: refused,
   194: refused,
-  497: refused,
   516: refused,
 };
 
@@ -100,8 +99,19 @@ const memoryExceeded = 241;
 const sharedMemory =
   /^(?:Received from \S+ DB::Exception: )*(?:Memory limit \((?:total|for user)\)|\(total\) memory limit|User memory limit) exceeded\b/;
 
-function conditionOf({ code, message }: ClickHouseError): Condition | undefined {
-  return code === memoryExceeded && sharedMemory.test(message) ? outOfMemory : conditions[code];
+const accessDenied = 497;
+
+/** What the user of the warehouse may not do: the privilege without the objects of which it is missing. Undefined if the error is another one. */
+export function missingPrivilege({ code, message }: ClickHouseError): string | undefined {
+  if (code !== accessDenied) return undefined;
+  const privilege = /\bgrants? (TABLE ENGINE ON \w+|[A-Z][A-Z ]*?)(?= ON\b|\(|,|$)/.exec(message)?.[1];
+  return `lacks ${privilege === undefined ? 'a privilege' : `the privilege ${privilege}`}`;
+}
+
+function conditionOf(error: ClickHouseError): Condition | undefined {
+  const lack = missingPrivilege(error);
+  if (lack !== undefined) return { ...refused, message: `the user of the warehouse ${lack} on its servers` };
+  return error.code === memoryExceeded && sharedMemory.test(error.message) ? outOfMemory : conditions[error.code];
 }
 
 /** The failure of a condition of the servers; any other error is returned as it is. */

@@ -3,9 +3,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../../deadline.ts';
+import { oldestServerFiles } from '../ring/deployed_user.ts';
 import { freePorts } from '../ring/free_ports.ts';
 import { type RingHost, type RingNode, thisMachine } from '../ring/ring.ts';
 import {
@@ -146,6 +147,12 @@ function newServer(directory: string, options: ServerOptions): RingServer {
   const logFile = join(directory, 'log');
   writeFileSync(configFile, serverConfig(directory, options));
   writeFileSync(join(directory, 'users.xml'), usersConfig);
+  // 18.16 has no grants, and no warehouse.
+  if (version === '24.8')
+    for (const [path, text] of Object.entries(oldestServerFiles())) {
+      mkdirSync(dirname(join(directory, path)), { recursive: true });
+      writeFileSync(join(directory, path), text);
+    }
   const command =
     version === '18.16' ? [program, `--config-file=${configFile}`] : ['python3', libraryProgram, library, configFile];
   const { address, enter } = place.host;

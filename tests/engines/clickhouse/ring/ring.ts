@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../../deadline.ts';
+import { deployedUser, nodeUserFiles } from './deployed_user.ts';
 import { freePorts } from './free_ports.ts';
 import { type ResetProxy, startResetProxy } from './reset_proxy.ts';
 import { startProxyOnHost } from './reset_proxy_process.ts';
@@ -102,7 +103,11 @@ export async function startRing(
       directory: join(directory, `node ${index + 1}`),
       httpPort: ports[2 * index] as number,
       nativePort: ports[2 * index + 1] as number,
-      files: { 'config.xml': nodeConfig(proxies, index, join(directory, `node ${index + 1}`)), ...files },
+      files: {
+        'config.xml': nodeConfig(proxies, index, join(directory, `node ${index + 1}`)),
+        ...nodeUserFiles(),
+        ...files,
+      },
       environment,
     }),
   );
@@ -188,7 +193,11 @@ function newNode({ host, directory, httpPort, nativePort, files, environment }: 
 }
 
 function nodeConfig(proxies: readonly NodeProxy[], index: number, directory: string): string {
-  const replicas = proxies.map(({ address, port }) => `<replica><host>${address}</host><port>${port}</port></replica>`);
+  const { user, password } = deployedUser;
+  const as = `<user>${user}</user><password>${password}</password>`;
+  const replicas = proxies.map(
+    ({ address, port }) => `<replica><host>${address}</host><port>${port}</port>${as}</replica>`,
+  );
   const shards = replicas.map((replica) => `<shard>${replica}</shard>`);
   return `<clickhouse>
   <path>${directory}/data/</path>
