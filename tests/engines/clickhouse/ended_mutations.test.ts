@@ -198,6 +198,27 @@ describe('a mutation that does not come to its end', { skip: missingRing }, () =
     );
   });
 
+  test('one is no longer completed after its time, although that was tried meanwhile', async () => {
+    await recorded();
+    const untouched = await contents();
+    for (const proxy of proxies) proxy.cutAt(mutation);
+    const age = (days: number) =>
+      askAll(
+        `ALTER TABLE _tabularium.steps UPDATE at = at - INTERVAL ${days} DAY WHERE step = '${step}' SETTINGS mutations_sync = 1`,
+      );
+    await age(29);
+    // If nobody has tried it meanwhile.
+    await world.engine.settleWrites?.(world.catalog, { signal }).catch(() => undefined);
+    await eventually('its completion was tried', () => proxies.some(({ isCut }) => isCut));
+    const records = `SELECT count() FROM _tabularium.steps WHERE step = '${step}' AND state = 'pending'`;
+    assert.ok((await askAll(records)).some((n) => Number(n) > 1));
+    await age(2);
+    for (const proxy of proxies) proxy.mend();
+    await allAvailable();
+    await isLeftAlone();
+    assert.deepEqual(await contents(), untouched);
+  });
+
   test('a change that one shard has not made for hours, because it was away, is completed when it is back', async () => {
     proxies[1]?.cutAt(mutation);
     await endOf(update());

@@ -156,9 +156,11 @@ async function completeBatch(
   // The record is on so few servers that the repetition of a request did not find it, and was inserted with others or alone.
   if (applied.length > 0) return 'void';
   if (found.some((step) => step.batch !== batch)) return 'superseded';
+  // Its age stays: by that, servers may have forgotten what they did of it, and nobody completes it any more some day.
+  const own = { state: 'pending', batch, attempt, atSeconds } as const;
   await context.steps.record(
     catalog,
-    steps.map((step, index) => ({ ...step, state: 'pending', batch, attempt, payload: index === 0 ? payload : '' })),
+    steps.map((step, index) => ({ ...step, ...own, payload: index === 0 ? payload : '' })),
   );
   await context.steps.requireNewest(catalog, names, attempt);
   if ('mark' in work) await completeMutation(context, work, atSeconds);

@@ -37,6 +37,8 @@ export interface StepRecord {
   readonly payload?: string | undefined;
   /** Of a pending step: who recorded it (`begin`). */
   readonly attempt?: string | undefined;
+  /** When it was first recorded, in seconds since 1970; by default, now. */
+  readonly atSeconds?: number | undefined;
 }
 
 export interface PendingSearch {
@@ -179,10 +181,12 @@ export class AppliedSteps {
 
   async record(catalog: CatalogRef, records: readonly StepRecord[]): Promise<void> {
     if (records.length === 0) return;
-    const rows = records.map(({ step, state, rowCount = 0, batch = '', payload = '', attempt = '' }) =>
-      JSON.stringify({ catalog: catalog.id, step, state, row_count: rowCount, batch, payload, attempt }),
+    const rows = records.map(({ step, state, rowCount = 0, batch = '', payload = '', attempt = '', atSeconds: at }) =>
+      JSON.stringify({ catalog: catalog.id, step, state, row_count: rowCount, batch, payload, attempt, at }),
     );
-    const sql = `INSERT INTO ${table} (catalog, step, state, row_count, batch, payload, attempt) FORMAT JSONEachRow`;
+    // What has no time gets that of the server.
+    const columns = 'catalog, step, state, row_count, batch, payload, attempt, at';
+    const sql = `INSERT INTO ${table} (${columns}) SETTINGS input_format_defaults_for_omitted_fields = 1 FORMAT JSONEachRow`;
     const data = `${rows.join('\n')}\n`;
     await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs })).catch((error: unknown) => {
       const failure = serverFailure(error);
