@@ -53,7 +53,7 @@ export class EndedStaging {
     }
   }
 
-  /** Removes what loads and claims left behind that ended without it a day ago or earlier. `kept`: the names of loads that are to be published. */
+  /** Removes what loads and claims left behind that ended without it a day ago or earlier. `kept`: the names of loads that are to be published, or may be. */
   async dropAbandoned(kept: ReadonlySet<string>): Promise<void> {
     const isOld = `AND metadata_modification_time < now() - INTERVAL ${abandonedHours} HOUR`;
     const dropOn = async ({ counted: server }: Member) => {

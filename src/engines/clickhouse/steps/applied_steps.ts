@@ -255,6 +255,22 @@ export class AppliedSteps {
     return [...new Set(found.flatMap(({ batch, one }) => (ended.has(one) ? [] : [batch])))];
   }
 
+  /**
+   * Batches that are pending, of all catalogs, also those of other warehouses on the same servers. Of such a warehouse only some servers may be
+   * here: each of those is asked.
+   */
+  async pendingOfAll(prefix: string): Promise<ReadonlySet<string>> {
+    const ended = `state IN ('applied', 'undone', 'refused', 'failed')`;
+    const sql =
+      `SELECT DISTINCT batch FROM ${table} WHERE state = 'pending' AND startsWith(batch, ${quoteLiteral(prefix)}) ` +
+      `AND at >= now('UTC') - INTERVAL ${retentionDays} DAY ` +
+      `AND (catalog, step) NOT IN (SELECT catalog, step FROM ${table} WHERE ${ended})`;
+    const ask = (server: ClickHouseServer) => server.rows<{ batch: string }>({ sql, timeoutMs: callTimeoutMs });
+    const servers = await this.#cluster.servers();
+    const answers = await Promise.all(servers.map((server) => this.#on(server, ask)));
+    return new Set(answers.flat().map(({ batch }) => batch));
+  }
+
   /** Resolves when most of the servers have done the work. */
   async #onMost<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T[]> {
     const servers = await this.#cluster.servers();

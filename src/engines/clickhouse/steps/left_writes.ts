@@ -99,7 +99,9 @@ export async function removeAbandoned(context: WarehouseContext): Promise<void> 
   for (const catalog of await context.options.catalogs())
     for (const batch of await context.steps.pendingBatches(catalog, { prefix: stagingPrefix }))
       if (!(await completeLeftBatch(context, catalog, batch).catch(() => false))) left.add(batch);
-  await context.endedStaging.dropAbandoned(left);
+  // The loads of other warehouses on the same servers, of catalogs that are hidden, and those that are being published.
+  const pending = await context.steps.pendingOfAll(stagingPrefix);
+  await context.endedStaging.dropAbandoned(left.union(pending));
 }
 
 /** Also on servers that are not complete: without what they missed they would never be. @returns the number of steps. */
