@@ -178,6 +178,28 @@ describe('a mutation that does not come to its end', { skip: missingRing }, () =
     assert.equal(stored, rows.length);
   });
 
+  test('rows that were refused, and then begun again, are stored although nobody repeats them any more', async () => {
+    await ask(second(), `ALTER TABLE ${local()} ADD CONSTRAINT "length of b" CHECK length(b) < 2`);
+    const rows = Array.from({ length: 30 }, (_, n) => [n, 'new']);
+    const { catalog, database } = world;
+    const batch = rowReader(definition.columns).read(rows);
+    const steps = [{ step, rowCount: rows.length }];
+    const insert = () => world.engine.insertRows({ catalog, database, table }, batch, { signal, definition, steps });
+    await assert.rejects(insert(), ended);
+    await ask(second(), `ALTER TABLE ${local()} DROP CONSTRAINT "length of b"`);
+    for (const proxy of proxies) proxy.cutAt(/INSERT INTO `c /);
+    await failureOf(insert());
+    assert.ok(proxies.some(({ isCut }) => isCut));
+    for (const proxy of proxies) proxy.mend();
+    await allAvailable();
+    await world.engine.settleWrites?.(world.catalog, { signal });
+    const stored = await askAll(`SELECT uniqExactIf(a, b = 'new') FROM ${local()}`);
+    assert.equal(
+      stored.reduce((sum, n) => sum + Number(n), 0),
+      rows.length,
+    );
+  });
+
   test('a change of rows reports how many of its parts it has rewritten, and is not cancelled half way', async () => {
     await ask(second(), `SYSTEM STOP MERGES ${local()}`);
     const controller = new AbortController();

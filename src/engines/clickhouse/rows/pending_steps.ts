@@ -1,13 +1,12 @@
 // Steps of earlier attempts that were recorded before their work was done: whoever finds one completes it, by what was recorded.
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../port/refs.ts';
-import type { InsertStep } from '../../port/rows.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
-import type { FoundStep } from '../steps/applied_steps.ts';
+import type { FoundStep, PendingBatch } from '../steps/applied_steps.ts';
 import { endWrite, WriteEnded } from '../steps/ended_write.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
 import { completeMutation, type MarkedMutation } from './mutations.ts';
@@ -80,7 +79,7 @@ export async function completeBegun(
     return await completeBatch(context, catalog, batch, attempt);
   } catch (error) {
     if (error instanceof WriteEnded) {
-      await endWrite(context, catalog, (await workOf(context, catalog, batch)).steps, error);
+      await endWrite(context, catalog, await workOf(context, catalog, batch), error);
       throw error;
     }
     const refused = serverFailure(error);
@@ -126,12 +125,8 @@ async function isGone({ cluster }: WarehouseContext, { work }: PendingWork): Pro
  */
 type Completion = 'done' | 'void' | 'superseded';
 
-interface PendingWork {
-  /** The work, as it is recorded. */
-  readonly payload: string;
+interface PendingWork extends PendingBatch {
   readonly work: StagedRows | MarkedMutation | StoredBlock;
-  readonly steps: readonly InsertStep[];
-  readonly atSeconds: number;
 }
 
 async function workOf({ steps }: WarehouseContext, catalog: CatalogRef, batch: string): Promise<PendingWork> {
@@ -178,9 +173,9 @@ async function completeBatch(
 
 /** Only who repeats its steps tries the batch again. */
 export async function refuse(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
-  const { steps } = await context.steps.batch(catalog, batch);
+  const { steps, attempt } = await context.steps.batch(catalog, batch);
   await context.steps.record(
     catalog,
-    steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'refused', batch })),
+    steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'refused', batch, attempt })),
   );
 }

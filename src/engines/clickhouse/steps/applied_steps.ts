@@ -24,7 +24,8 @@ const retentionDays = 30;
 
 /**
  * `applied`: its work is done. `undone`: it must do nothing when it arrives. `pending`: its rows are being inserted together with those of
- * other steps; `batch` and `payload` say which. `refused`: nobody but who repeats a pending step tries again what the servers have refused.
+ * other steps; `batch` and `payload` say which. `refused`: nobody but who repeats a pending step tries again what the servers have refused; a later
+ * attempt of the step is pending again.
  * `failed`: nobody does, because it may be done in part; `payload` has the code and message of every repetition.
  */
 type StepState = 'applied' | 'undone' | 'pending' | 'refused' | 'failed';
@@ -35,7 +36,7 @@ export interface StepRecord {
   readonly rowCount?: number | undefined;
   readonly batch?: string | undefined;
   readonly payload?: string | undefined;
-  /** Of a pending step: who recorded it (`begin`). */
+  /** Of a pending step: who recorded it (`begin`). Of one that is refused: up to which attempt; all, if it is empty. */
   readonly attempt?: string | undefined;
   /** When it was first recorded, in seconds since 1970; by default, now. */
   readonly atSeconds?: number | undefined;
@@ -59,6 +60,15 @@ interface StoredStep {
   readonly attempt: string;
 }
 
+export interface PendingBatch {
+  readonly payload: string;
+  readonly steps: readonly InsertStep[];
+  /** The last one that has recorded it. */
+  readonly attempt: string;
+  /** When it was first recorded, since 1970. */
+  readonly atSeconds: number;
+}
+
 export interface FoundStep {
   readonly isApplied: boolean;
   readonly rowCount: number;
@@ -72,6 +82,21 @@ const notHere = new Failure('CHANGE_IN_PROGRESS', 'no available server has the r
 function failed(payload: string): Failure {
   const { code, message }: { code: Code; message: string } = JSON.parse(payload);
   return new Failure(code, message, {}, { outcome: 'unknown' });
+}
+
+/** Whether a record means that nobody completes a pending step that this attempt recorded, unless it is repeated. */
+const ends = ({ state, attempt }: Pick<StoredStep, 'state' | 'attempt'>, pending: string): boolean =>
+  state === 'refused' ? attempt === '' || attempt >= pending : state !== 'pending';
+
+/** Rows of the table that no other row ends (`ends`). `key`: the columns by which steps are the same. `where`: of them. */
+function isNotEnded(key: string, where = '1'): string {
+  const rows = `FROM ${table} WHERE ${where} AND`;
+  const refused = `(${key}) IN (SELECT ${key} ${rows} state = 'refused')`;
+  const attempts = `arrayFilter(one -> one <= maxIf(attempt, state = 'refused'), groupUniqArray(attempt))`;
+  return (
+    `(${key}) NOT IN (SELECT ${key} ${rows} (state IN ('applied', 'undone', 'failed') OR (state = 'refused' AND attempt = ''))) ` +
+    `AND (${key}, attempt) NOT IN (SELECT ${key}, arrayJoin(refused) FROM (SELECT ${key}, ${attempts} AS refused ${rows} ${refused} GROUP BY ${key}))`
+  );
 }
 
 const partsOf = (steps: readonly string[]): readonly (readonly string[])[] =>
@@ -133,12 +158,11 @@ export class AppliedSteps {
   async areApplied(catalog: CatalogRef, steps: readonly InsertStep[]): Promise<boolean> {
     const names = steps.map(({ step }) => step);
     const stored = (await this.#stored(catalog, names)).flat();
-    const isIn =
-      (...states: StepState[]) =>
-      (name: string) =>
-        stored.some(({ step, state }) => step === name && states.includes(state));
-    if (names.every(isIn('applied'))) return true;
-    if (names.some(isIn('undone', 'refused', 'failed')))
+    const isApplied = (name: string) => stored.some(({ step, state }) => step === name && state === 'applied');
+    if (names.every(isApplied)) return true;
+    const attempts = stored.filter(({ state }) => state === 'pending').map(({ attempt }) => attempt);
+    const newest = attempts.sort().at(-1) ?? '';
+    if (stored.some((row) => row.state !== 'applied' && ends(row, newest)))
       throw new Failure('CHANGE_IN_PROGRESS', 'the change was ended while it was made', {}, { outcome: 'unknown' });
     return false;
   }
@@ -196,27 +220,22 @@ export class AppliedSteps {
     });
   }
 
-  /** The payload of a batch of pending steps, the steps, and when they were recorded, in seconds since 1970. */
-  async batch(
-    catalog: CatalogRef,
-    batch: string,
-  ): Promise<{ readonly payload: string; readonly steps: readonly InsertStep[]; readonly atSeconds: number }> {
-    const sql = `SELECT step, toString(row_count) AS row_count, payload, toUnixTimestamp(at) AS at FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND batch = ${quoteLiteral(batch)} AND state = 'pending'`;
+  /** A batch of pending steps. */
+  async batch(catalog: CatalogRef, batch: string): Promise<PendingBatch> {
+    const sql = `SELECT step, toString(row_count) AS row_count, payload, attempt, toUnixTimestamp(at) AS at FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND batch = ${quoteLiteral(batch)} AND state = 'pending'`;
     const servers = await this.#cluster.servers();
     // A record that failed may be on a single server. Where it is, it is whole.
     const attempts = servers.map(async (each) => {
       const work = (server: ClickHouseServer) =>
-        server.rows<{ step: string; row_count: string; payload: string; at: number }>({
-          sql,
-          timeoutMs: callTimeoutMs,
-        });
+        server.rows<Omit<StoredStep, 'state' | 'batch'> & { at: number }>({ sql, timeoutMs: callTimeoutMs });
       const rows = await this.#on(each, work);
       const payload = rows.find((row) => row.payload !== '')?.payload;
       if (payload === undefined) throw notHere;
       // Whoever completes the batch records it again.
       const counts = new Map(rows.map(({ step, row_count }) => [step, Number(row_count)]));
       const steps = [...counts].map(([step, rowCount]) => ({ step, rowCount }));
-      return { payload, steps, atSeconds: Math.min(...rows.map(({ at }) => at)) };
+      const attempts = rows.map(({ attempt }) => attempt).sort();
+      return { payload, steps, attempt: attempts.at(-1) ?? '', atSeconds: Math.min(...rows.map(({ at }) => at)) };
     });
     try {
       return await Promise.any(attempts);
@@ -238,21 +257,22 @@ export class AppliedSteps {
         ` AND position(payload, ${quoteLiteral(JSON.stringify({ [field]: value }).slice(1, -1))}) > 0`,
     );
     const sql =
-      `SELECT batch, min(step) AS one FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
+      `SELECT batch, min(step) AS one, max(${table}.attempt) AS newest FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
       `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at <= now('UTC') - INTERVAL ${minutes} MINUTE ` +
       `AND at >= now('UTC') - INTERVAL ${retentionDays} DAY${places.join('')} ` +
-      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone', 'refused', 'failed')) ` +
-      'GROUP BY batch';
+      `AND ${isNotEnded('step', inCatalog)} GROUP BY batch`;
     const answers = await this.#onMost((server) =>
-      server.rows<{ batch: string; one: string }>({ sql, timeoutMs: callTimeoutMs }),
+      server.rows<{ batch: string; one: string; newest: string }>({ sql, timeoutMs: callTimeoutMs }),
     );
     const found = answers.flat();
     // Each of the servers may lack the end of a step: it is on most of them.
-    const ended = new Set<string>();
+    const stored = new Map<string, StoredStep[]>();
     for (const part of partsOf([...new Set(found.map(({ one }) => one))]))
-      for (const { step, state } of (await this.#stored(catalog, part)).flat())
-        if (state !== 'pending') ended.add(step);
-    return [...new Set(found.flatMap(({ batch, one }) => (ended.has(one) ? [] : [batch])))];
+      for (const row of (await this.#stored(catalog, part)).flat())
+        if (row.state !== 'pending') stored.set(row.step, [...(stored.get(row.step) ?? []), row]);
+    const isPending = ({ one, newest }: { one: string; newest: string }) =>
+      !stored.get(one)?.some((row) => ends(row, newest));
+    return [...new Set(found.filter(isPending).map(({ batch }) => batch))];
   }
 
   /**
@@ -260,11 +280,9 @@ export class AppliedSteps {
    * here: each of those is asked.
    */
   async pendingOfAll(prefix: string): Promise<ReadonlySet<string>> {
-    const ended = `state IN ('applied', 'undone', 'refused', 'failed')`;
     const sql =
       `SELECT DISTINCT batch FROM ${table} WHERE state = 'pending' AND startsWith(batch, ${quoteLiteral(prefix)}) ` +
-      `AND at >= now('UTC') - INTERVAL ${retentionDays} DAY ` +
-      `AND (catalog, step) NOT IN (SELECT catalog, step FROM ${table} WHERE ${ended})`;
+      `AND at >= now('UTC') - INTERVAL ${retentionDays} DAY AND ${isNotEnded('catalog, step')}`;
     const ask = (server: ClickHouseServer) => server.rows<{ batch: string }>({ sql, timeoutMs: callTimeoutMs });
     const servers = await this.#cluster.servers();
     const answers = await Promise.all(servers.map((server) => this.#on(server, ask)));

@@ -29,14 +29,15 @@ export class WriteEnded extends Error {
 export async function endWrite(
   { steps }: WarehouseContext,
   catalog: CatalogRef,
-  recorded: readonly InsertStep[],
+  recorded: { readonly steps: readonly InsertStep[]; readonly attempt?: string | undefined },
   { failure, options: { state, batch, stop } }: WriteEnded,
 ): Promise<void> {
+  const { attempt } = recorded;
   const payload = state === 'failed' ? JSON.stringify({ code: failure.code, message: failure.message }) : '';
   try {
     await steps.record(
       catalog,
-      recorded.map(({ step, rowCount }) => ({ step, rowCount, state, batch, payload })),
+      recorded.steps.map(({ step, rowCount }) => ({ step, rowCount, state, batch, payload, attempt })),
     );
     await stop?.();
   } catch {

@@ -86,7 +86,7 @@ export async function recordedWrite(
     await work();
   } catch (error) {
     if (error instanceof WriteEnded) {
-      await endWrite(context, catalog, steps, error);
+      await endWrite(context, catalog, { steps, attempt }, error);
       throw error.failure;
     }
     const isRefused = error instanceof Failure && undoneCodes.has(error.code) && outcomeOf(error) !== 'unknown';
