@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import type { TableRef } from '../../../src/engines/port/refs.ts';
+import { newId } from '../../../src/model/ids.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { admissionRequest } from '../../admission_request.ts';
@@ -113,6 +114,27 @@ describe('a write that is repeated while an earlier attempt runs', { skip: missi
     },
     loads: { run: load, statement: 'ATTACH PARTITION', expected: [[5], [7], [8]] },
   };
+
+  /** As of a server whose clock is an hour ahead, and that has ended before it did anything. */
+  async function begunAhead(step: string): Promise<void> {
+    const attempt = (Date.now() + 3_600_000).toString(16).padStart(12, '0').replace(/^.{8}/, '$&-') + newId().slice(13);
+    const body = `INSERT INTO _tabularium.attempts (catalog, step, attempt) VALUES ('${slow.catalog.id}', '${step}', '${attempt}')`;
+    const response = await fetch(ring.nodes[0]?.url ?? '', { method: 'POST', body });
+    assert.equal(response.status, 200, await response.text());
+  }
+  for (const [title, write] of Object.entries(writes))
+    test(`${title}, begun before by a server whose clock is ahead`, async () => {
+      const table = { catalog: slow.catalog, database: slow.database, table: `${title} ahead` };
+      await slow.change({ kind: 'createTable', table, definition });
+      await insert(slow.engine, table, { [randomUUID()]: 5 });
+      const step = randomUUID();
+      await begunAhead(step);
+      await write.run(other, table, step);
+      assert.deepEqual(await rowsOf(slow, `SELECT a FROM "${table.table}" ORDER BY a`), write.expected);
+      await begunAhead(step);
+      for (let n = 0; n < 2; n++) await write.run(slow.engine, table, step);
+      assert.deepEqual(await rowsOf(slow, `SELECT a FROM "${table.table}" ORDER BY a`), write.expected);
+    });
 
   const isCertain = (error: unknown) => error instanceof Failure && error.outcome !== 'unknown';
   for (const [title, write] of Object.entries(writes))

@@ -84,6 +84,16 @@ function failed(payload: string): Failure {
   return new Failure(code, message, {}, { outcome: 'unknown' });
 }
 
+const separator = '~';
+
+/** A new attempt that is greater than this one, whatever the clocks of servers say. */
+function attemptAfter(attempt: string): string {
+  const id = newId();
+  const [beginning = ''] = attempt.split(separator);
+  const next = `${beginning}${separator}${id}`;
+  return next > attempt ? next : `${attempt}${separator}${id}`;
+}
+
 /** Whether a record means that nobody completes a pending step that this attempt recorded, unless it is repeated. */
 const ends = ({ state, attempt }: Pick<StoredStep, 'state' | 'attempt'>, pending: string): boolean =>
   state === 'refused' ? attempt === '' || attempt >= pending : state !== 'pending';
@@ -116,22 +126,41 @@ export class AppliedSteps {
   /**
    * Begins an attempt of steps. One that was begun before, and has not recorded its rows when this resolves, finds that in `requireNewest`, and does
    * nothing; what it has recorded is found from now on, and is to be completed instead. So of the batches of a step that attempts have recorded,
-   * only that of the greatest attempt can have been done. `attempt`: one of other steps, which continues with these. @returns the attempt.
+   * only that of the greatest attempt can have been done. `continued`: one of other steps, which continues with these. @returns the attempt; another one
+   * than `continued` if the steps have a greater one.
    */
-  async begin(catalog: CatalogRef, steps: readonly string[], attempt: string = newId()): Promise<string> {
+  async begin(catalog: CatalogRef, steps: readonly string[], continued?: string): Promise<string> {
+    const attempt = continued ?? newId();
+    const [others] = await Promise.all([
+      this.#greaterAttempts(catalog, steps, attempt),
+      this.#storeAttempt(catalog, steps, attempt),
+    ]);
+    const greatest = [...others].sort().at(-1);
+    if (greatest === undefined) return attempt;
+    // Another server began it at this moment, or its clock was ahead, perhaps by hours.
+    const later = attemptAfter(greatest);
+    await this.#storeAttempt(catalog, steps, later);
+    return later;
+  }
+
+  async #storeAttempt(catalog: CatalogRef, steps: readonly string[], attempt: string): Promise<void> {
     const rows = steps.map((step) => JSON.stringify({ catalog: catalog.id, step, attempt }));
     const sql = `INSERT INTO ${attemptsTable} (catalog, step, attempt) FORMAT JSONEachRow`;
     const data = `${rows.join('\n')}\n`;
     await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs }));
-    return attempt;
+  }
+
+  /** For each of most servers, the greatest one, if that is greater than this. */
+  async #greaterAttempts(catalog: CatalogRef, steps: readonly string[], attempt: string): Promise<readonly string[]> {
+    const list = steps.map(quoteLiteral).join(', ');
+    const sql = `SELECT attempt FROM ${attemptsTable} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list}) AND attempt > ${quoteLiteral(attempt)} ORDER BY attempt DESC LIMIT 1`;
+    const ask = (server: ClickHouseServer) => server.rows<{ attempt: string }>({ sql, timeoutMs: callTimeoutMs });
+    return (await this.#onMost(ask)).flat().map((row) => row.attempt);
   }
 
   /** Call it when the steps are recorded as pending, before anything is done. Throws CHANGE_IN_PROGRESS if a greater attempt was begun. */
   async requireNewest(catalog: CatalogRef, steps: readonly string[], attempt: string): Promise<void> {
-    const list = steps.map(quoteLiteral).join(', ');
-    const sql = `SELECT 1 FROM ${attemptsTable} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list}) AND attempt > ${quoteLiteral(attempt)} LIMIT 1`;
-    const answers = await this.#onMost((server) => server.rows({ sql, timeoutMs: callTimeoutMs }));
-    if (answers.flat().length === 0) return;
+    if ((await this.#greaterAttempts(catalog, steps, attempt)).length === 0) return;
     throw new Failure('CHANGE_IN_PROGRESS', 'the request is being repeated', {}, { outcome: 'unknown' });
   }
 
