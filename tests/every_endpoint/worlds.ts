@@ -148,12 +148,16 @@ export function testedIn(
   return possible.filter((operation) => chosen.has(operation));
 }
 
-/** Runs test files of this directory in another world, one after the other. */
-export function suitesIn(name: Exclude<WorldName, 'usual'>, files: readonly string[]): void {
+/** Runs test files in another world, one after the other: of this directory, or of that of the module `from`. */
+export function suitesIn(
+  name: Exclude<WorldName, 'usual'>,
+  files: readonly string[],
+  from: string = import.meta.url,
+): void {
   const skip = name === 'cluster' ? missingCluster : missingPostgresql;
   for (const file of files) {
     const suite = `${file}.test.ts on ${worlds[name].name}`;
     if (skip) test(suite, { skip }, () => {});
-    else describe(suite, async () => void (await import(`./${file}.test.ts?world=${name}`)));
+    else describe(suite, async () => void (await import(new URL(`${file}.test.ts?world=${name}`, from).href)));
   }
 }

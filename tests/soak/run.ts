@@ -17,6 +17,7 @@ import { allCells, runCells } from '../faults/kills/keyed_deaths.ts';
 import { scenarios } from '../faults/scenarios/scenarios.ts';
 import { scheduleScenarios, taskScenarios } from '../faults/scenarios/task_scenarios.ts';
 import { runCatalogModel } from '../fuzz/catalog/catalog_run.ts';
+import { duckdb } from '../fuzz/catalog/modelled_engines.ts';
 import { levels, runConcurrently } from '../fuzz/concurrency/concurrency.ts';
 import { moveRows } from '../fuzz/concurrency/moving_rows.ts';
 import { readRows } from '../fuzz/concurrency/reading_rows.ts';
@@ -206,7 +207,13 @@ function stepsOfDecommissions(...[seed, deadline, problems, parallel]: Parameter
 async function model(seed: number, deadline: number): Promise<string> {
   const server = await start();
   try {
-    const commands = await runCatalogModel(server, { seed, runs: 100_000, durationMs: deadline - Date.now() });
+    const commands = await runCatalogModel(server, {
+      seed,
+      runs: 100_000,
+      durationMs: deadline - Date.now(),
+      warehouse: 'default',
+      engine: duckdb,
+    });
     return `${commands} commands`;
   } finally {
     await server.close();

@@ -20,6 +20,7 @@ import {
   ok,
   refuse,
 } from './catalog_node.ts';
+import type { ModelledEngine } from './modelled_engines.ts';
 import { ViewsModel } from './views_model.ts';
 
 export type { Expected } from './catalog_node.ts';
@@ -43,10 +44,13 @@ export class CatalogModel {
   readonly #root: Node;
   readonly #views: ViewsModel;
 
+  readonly #engine: ModelledEngine;
+
   /** `version`: of the catalog that always exists. */
-  constructor(version: number) {
+  constructor(version: number, engine: ModelledEngine) {
+    this.#engine = engine;
     this.#root = node('', { children: [node('default', { version })] });
-    this.#views = new ViewsModel(this.#root);
+    this.#views = new ViewsModel(this.#root, engine);
   }
 
   /** The expected response of the command; changes the model accordingly. */
@@ -177,8 +181,10 @@ export class CatalogModel {
       const exact = parent.children.find((child) => child.name === name);
       const child = path.length === 3 ? this.#newTable(command) : node(name, { comment });
       if (!child) return refuse('INVALID_PARAMETER');
+      if (child.uniqueKey.length > 0 && !this.#engine.capabilities.enforcedKeys)
+        return refuse('NOT_SUPPORTED_BY_ENGINE');
       if (exact && put) return ok({ ...this.record(path, exact), created: false }, 201);
-      if (isUnusable(path)) return refuse('INVALID_NAME');
+      if (isUnusable(this.#engine, path)) return refuse('INVALID_NAME');
       const nameConflict = this.#taken(parent, name);
       if (nameConflict) return nameConflict;
       if (path.length === 4) {
@@ -200,7 +206,7 @@ export class CatalogModel {
 
   #newTable(command: Extract<Command, { do: 'create' }>): Node | undefined {
     const { path, comment = null, columns, unique } = command;
-    if (columns.some(({ name }) => isUnusable([...path, name]))) return undefined;
+    if (columns.some(({ name }) => isUnusable(this.#engine, [...path, name]))) return undefined;
     const uniqueKey = unique
       ? columns.filter((candidate) => candidate.defaultValue === undefined).map((one) => one.name)
       : [];
@@ -247,7 +253,7 @@ export class CatalogModel {
   #rename(path: Path, newName: string): Expected {
     return this.#on(path, (object, parent) => {
       if (path.length === 1 && object.name === 'default') return refuse('OBJECT_PROTECTED');
-      if (isUnusable([...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
+      if (isUnusable(this.#engine, [...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
       if (newName !== object.name && this.#views.hold(object)) return refuse('IN_USE');
       const nameConflict = this.#taken(parent, newName, object);
       if (nameConflict) return nameConflict;
@@ -286,7 +292,7 @@ export class CatalogModel {
       const object = parent.dropped.findLast(({ name }) => name === oldName);
       if (!object) return refuse('OBJECT_NOT_FOUND', 404, { category: categories[path.length - 1], name: oldName });
       const to = [...path.slice(0, -1), newName ?? oldName];
-      if (isUnusable(to)) return refuse('INVALID_NAME');
+      if (isUnusable(this.#engine, to)) return refuse('INVALID_NAME');
       const nameConflict = this.#taken(parent, newName ?? oldName);
       if (nameConflict) return nameConflict;
       parent.dropped.splice(parent.dropped.indexOf(object), 1);
@@ -301,7 +307,7 @@ export class CatalogModel {
   #copy(path: Path, to: Path): Expected {
     return this.#on(path, (table) =>
       this.#on(to.slice(0, -1), (parent) => {
-        if (isUnusable(to)) return refuse('INVALID_NAME');
+        if (isUnusable(this.#engine, to)) return refuse('INVALID_NAME');
         const nameConflict = this.#taken(parent, to.at(-1) as string);
         if (nameConflict) return nameConflict;
         const children = table.children.map((column) => ({ ...column, version: 1, hasNulls: false }));

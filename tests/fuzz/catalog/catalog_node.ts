@@ -1,7 +1,7 @@
 // The parts of the model of the catalog: objects as nodes of a tree, expected responses, and valid names.
-import { duckdbEngine } from '../../../src/engines/duckdb/duckdb.ts';
 import { foldName, nameFault } from '../../../src/model/names.ts';
 import { categories, type Path } from './catalog_commands.ts';
+import type { ModelledEngine } from './modelled_engines.ts';
 
 export interface Node {
   name: string;
@@ -66,7 +66,7 @@ export function matchesPattern(text: string, pattern: string): boolean {
   return new RegExp(`^${source}$`, 'su').test(foldName(text));
 }
 
-export function isUnusable(path: Path): boolean {
+export function isUnusable(engine: ModelledEngine, path: Path): boolean {
   const [category, name] = [categories[path.length - 1] as (typeof categories)[number], path.at(-1) as string];
-  return (nameFault(name) ?? duckdbEngine.reservedName(category, name)) !== undefined;
+  return (nameFault(name) ?? engine.reservedName(category, name)) !== undefined;
 }

@@ -1,4 +1,4 @@
 // The model of the catalog over HTTP, with a store on PostgreSQL.
-import { suitesOn } from '../../stores.ts';
+import { suitesIn } from '../../every_endpoint/worlds.ts';
 
-suitesOn('postgresql', [new URL('./catalog.test.ts', import.meta.url)]);
+suitesIn('postgresql', ['catalog'], import.meta.url);

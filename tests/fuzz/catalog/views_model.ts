@@ -2,22 +2,20 @@
 import { foldName } from '../../../src/model/names.ts';
 import { type Command, type Path, pathText } from './catalog_commands.ts';
 import { type Expected, isUnusable, type Node, node, ok, refuse } from './catalog_node.ts';
+import type { ModelledEngine } from './modelled_engines.ts';
 
 export type ViewCommand = Extract<
   Command,
   { readonly do: 'view' | 'viewPatch' | 'viewGet' | 'viewRename' | 'viewDelete' | 'viewUndrop' }
 >;
 
-/** DuckDB folds only ASCII letters. */
-const folded = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-const nodeNamed = (all: readonly Node[] | undefined, name: string) =>
-  all?.find((node) => folded(node.name) === folded(name));
-
 export class ViewsModel {
   readonly #root: Node;
+  readonly #engine: ModelledEngine;
 
-  constructor(root: Node) {
+  constructor(root: Node, engine: ModelledEngine) {
     this.#root = root;
+    this.#engine = engine;
   }
 
   find([catalog, database, name]: Path): Node | undefined {
@@ -82,13 +80,18 @@ export class ViewsModel {
 
   /** The object that a full name means in SQL, and its name. */
   #resolve([catalog = '', database = '', name = '']: Path) {
-    const root = nodeNamed(this.#root.children, catalog);
-    const within = nodeNamed(root?.children, database);
-    const table = nodeNamed(within?.children, name);
-    const view = nodeNamed(within?.views, name);
+    const root = this.#named(this.#root.children, catalog);
+    const within = this.#named(root?.children, database);
+    const table = this.#named(within?.children, name);
+    const view = this.#named(within?.views, name);
     const object = table ?? view;
     if (!root || !within || !object) return undefined;
     return { object, path: [root.name, within.name, object.name], isView: view !== undefined };
+  }
+
+  #named(all: readonly Node[] | undefined, name: string): Node | undefined {
+    const { foldInSql } = this.#engine;
+    return all?.find((node) => foldInSql(node.name) === foldInSql(name));
   }
 
   #record(path: Path, view: Node): object {
@@ -98,7 +101,7 @@ export class ViewsModel {
       name,
       version,
       comment,
-      columns: [{ name: 'c', position: 1, type: 'BIGINT' }],
+      columns: [{ name: 'c', position: 1, type: this.#engine.countType }],
       dependsOn: source ? [viewPath(source.path, source.isView)] : [],
       uri: viewPath([...path.slice(0, -1), name], true),
     };
@@ -106,7 +109,7 @@ export class ViewsModel {
 
   #create({ path, sourcePath, put, comment }: Extract<ViewCommand, { do: 'view' }>, database: Node): Expected {
     const name = path.at(-1) as string;
-    if (isUnusable(path)) return refuse('INVALID_NAME');
+    if (isUnusable(this.#engine, path)) return refuse('INVALID_NAME');
     if (!this.#resolve(sourcePath)) return refuse('SQL_INVALID');
     const exact = database.views.find((candidate) => candidate.name === name);
     if (exact && put) return ok({ ...this.#record(path, exact), created: false }, 201);
@@ -131,7 +134,7 @@ export class ViewsModel {
   }
 
   #rename(path: Path, view: Node, database: Node, newName: string): Expected {
-    if (isUnusable([...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
+    if (isUnusable(this.#engine, [...path.slice(0, -1), newName])) return refuse('INVALID_NAME');
     if (newName !== view.name && this.needFromOutside(view)) return refuse('IN_USE');
     const nameConflict = takenIn(database, newName, view);
     if (nameConflict) return nameConflict;
@@ -145,7 +148,7 @@ export class ViewsModel {
     const view = database.droppedViews.findLast(({ name }) => name === oldName);
     if (!view) return refuse('OBJECT_NOT_FOUND', 404, { category: 'views', name: oldName });
     const name = newName ?? oldName;
-    if (isUnusable([...path.slice(0, -1), name])) return refuse('INVALID_NAME');
+    if (isUnusable(this.#engine, [...path.slice(0, -1), name])) return refuse('INVALID_NAME');
     if (!this.#resolve(view.sourcePath)) return refuse('SQL_INVALID');
     const nameConflict = takenIn(database, name);
     if (nameConflict) return nameConflict;
