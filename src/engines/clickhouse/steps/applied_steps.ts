@@ -84,6 +84,9 @@ function failed(payload: string): Failure {
   return new Failure(code, message, {}, { outcome: 'unknown' });
 }
 
+/** Of queries that aggregate: version 24.8 makes arrays nullable otherwise, and refuses that. */
+const aggregates = { aggregate_functions_null_for_empty: 0 };
+
 const separator = '~';
 
 /** A new attempt that is greater than this one, whatever the clocks of servers say. */
@@ -222,10 +225,9 @@ export class AppliedSteps {
   /** The steps that were applied and not undone, ordered by step. Pending ones belong to writes that are running. */
   async applied({ catalog, after = '', limit }: StepsPage): Promise<InsertStep[]> {
     const where = `catalog = ${quoteLiteral(catalog.id)} AND step > ${quoteLiteral(after)}`;
-    const settings = { aggregate_functions_null_for_empty: 0 };
     const sql = `SELECT step, toString(max(${table}.row_count)) AS row_count FROM ${table} WHERE ${where} GROUP BY step HAVING countIf(state = 'applied') > 0 AND countIf(state = 'undone') = 0 ORDER BY step LIMIT ${limit}`;
     const answers = await this.#onMost((server) =>
-      server.rows<Pick<StoredStep, 'step' | 'row_count'>>({ sql, settings, timeoutMs: callTimeoutMs }),
+      server.rows<Pick<StoredStep, 'step' | 'row_count'>>({ sql, settings: aggregates, timeoutMs: callTimeoutMs }),
     );
     const steps = new Map(answers.flat().map(({ step, row_count }) => [step, { step, rowCount: Number(row_count) }]));
     // A page ends where the answers of all servers do: one that lacks steps would be further in the order.
@@ -291,7 +293,11 @@ export class AppliedSteps {
       `AND at >= now('UTC') - INTERVAL ${retentionDays} DAY${places.join('')} ` +
       `AND ${isNotEnded('step', inCatalog)} GROUP BY batch`;
     const answers = await this.#onMost((server) =>
-      server.rows<{ batch: string; one: string; newest: string }>({ sql, timeoutMs: callTimeoutMs }),
+      server.rows<{ batch: string; one: string; newest: string }>({
+        sql,
+        settings: aggregates,
+        timeoutMs: callTimeoutMs,
+      }),
     );
     const found = answers.flat();
     // Each of the servers may lack the end of a step: it is on most of them.
@@ -312,7 +318,8 @@ export class AppliedSteps {
     const sql =
       `SELECT DISTINCT batch FROM ${table} WHERE state = 'pending' AND startsWith(batch, ${quoteLiteral(prefix)}) ` +
       `AND at >= now('UTC') - INTERVAL ${retentionDays} DAY AND ${isNotEnded('catalog, step')}`;
-    const ask = (server: ClickHouseServer) => server.rows<{ batch: string }>({ sql, timeoutMs: callTimeoutMs });
+    const ask = (server: ClickHouseServer) =>
+      server.rows<{ batch: string }>({ sql, settings: aggregates, timeoutMs: callTimeoutMs });
     const servers = await this.#cluster.servers();
     const answers = await Promise.all(servers.map((server) => this.#on(server, ask)));
     return new Set(answers.flat().map(({ batch }) => batch));
