@@ -52,6 +52,7 @@ What follows for a cluster of your own:
   on replicas that have not heard of the mutation.
 - **What arrives late** was shown with proxies that hold statements back: a truncate, drop, rename or alteration that reaches a server after another server of
   Tabularium has repeated it does nothing, on ring A (\`late_changes.test.ts\`), and from one replica to another on 24.8
-  (\`replicated_ring/changes_meanwhile.test.ts\`); of two attempts of a write at the same time, one is done (\`repeated_meanwhile.test.ts\`). A replica that
+  (\`replicated_ring/changes_meanwhile.test.ts\`); of two attempts of a write at the same time, one is done (\`repeated_meanwhile.test.ts\`), and one
+  that was begun by a server whose clock is ahead keeps none from that. A replica that
   neither server reaches while the change is repeated is not covered: what a network delivers to it afterwards, it does.
 `;

@@ -146,6 +146,37 @@ describe('servers that are lost before they record an insert', { skip: missingRi
     assert.deepEqual(await rowsOf(world, 'SELECT a FROM grouped ORDER BY a'), [[1], [2]]);
   });
 
+  test('a later refusal that a single server has reaches the others when its step is looked for', async () => {
+    const cluster = new Cluster(accessTo(proxies, clusters.copies), {
+      hosts: undefined,
+      owns: async () => () => false,
+      completeLeft: async () => 0,
+    });
+    await cluster.open();
+    try {
+      const applied = new AppliedSteps(cluster);
+      const refusal = { step: randomUUID(), state: 'refused', batch: 'b' } as const;
+      await applied.record(catalog, [{ ...refusal, attempt: '1' }]);
+      const isIt = `step = '${refusal.step}' AND state = 'refused'`;
+      const counts = (attempt: string) =>
+        Promise.all(
+          [0, 1, 2].map((index) =>
+            askNode(ring.nodes[index], `SELECT countIf(attempt = '${attempt}') FROM _tabularium.steps WHERE ${isIt}`),
+          ),
+        );
+      await eventually('all have the first one', async () => (await counts('1')).every((n) => n.trim() === '1'));
+      const columns = 'catalog, step, state, batch';
+      const later = `INSERT INTO _tabularium.steps (${columns}, attempt) SELECT ${columns}, '2' FROM _tabularium.steps WHERE ${isIt}`;
+      await askNode(ring.nodes[0], later);
+      await eventually('most have the later one', async () => {
+        await applied.find(catalog, [refusal.step]);
+        return (await counts('2')).filter((n) => n.trim() !== '0').length >= 2;
+      });
+    } finally {
+      await cluster.close();
+    }
+  });
+
   test('what a single server may have recorded is unknown, because it is completed later', async () => {
     const owns = async () => () => false;
     const cluster = new Cluster(accessTo(proxies, clusters.copies), {

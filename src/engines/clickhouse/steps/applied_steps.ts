@@ -211,9 +211,9 @@ export class AppliedSteps {
   async #recordOnMost(catalog: CatalogRef, answers: readonly (readonly StoredStep[])[]): Promise<void> {
     const ended = answers.flatMap((rows) =>
       rows.filter(
-        ({ step, state }) =>
+        ({ step, state, attempt }) =>
           state !== 'pending' &&
-          answers.some((other) => !other.some((row) => row.step === step && row.state === state)),
+          answers.some((other) => !other.some((row) => row.step === step && row.state === state && ends(row, attempt))),
       ),
     );
     await this.record(
