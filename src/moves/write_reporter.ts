@@ -162,14 +162,19 @@ export class WriteReporter implements WriteFence, ChangeFollower {
     const known = this.#known.get(taskId) ?? (await this.#begin(move));
     if (!known) return;
     known.isSwitched = isSwitched;
-    if (known.answered < move.asks) await this.#answer(move, known);
+    // Questions are counted from 1 again when a move is completed a second time, which this server may not have heard of.
+    if (known.answered !== move.asks) await this.#answer(move, known);
     else if (move.isHeld && !isSwitched) await this.#endAbandoned(move);
   }
 
-  async #begin({ taskId, catalogId, warehouse }: AskedMove): Promise<KnownMove | undefined> {
-    // Moved away before this server was asked.
+  async #begin({ taskId, catalogId, warehouse, isSwitched }: AskedMove): Promise<KnownMove | undefined> {
     if (warehouse === null) return undefined;
-    const writes = await this.#parts.writesOf(warehouse);
+    const writes = await this.#parts.writesOf(warehouse).catch((error: unknown) => {
+      // The warehouse of an old copy can be gone; that must not keep this server from following other moves.
+      if (isSwitched && error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;
+      throw error;
+    });
+    if (!writes) return undefined;
     const known = {
       catalogId,
       writes,

@@ -13,7 +13,7 @@ export interface AskedMove {
   readonly taskId: string;
   /** The catalog, by the id that it has before the switch. */
   readonly catalogId: string;
-  /** The one that has the catalog; null after the switch. */
+  /** The one that has the catalog; after the switch, the old copy. Null: that is not known. */
   readonly warehouse: string | null;
   readonly asks: number;
   /** The process that asked last. */
@@ -84,19 +84,35 @@ export async function askedMoves(db: Db, now: number, taskIds?: readonly string[
     .leftJoin('intents', (join) =>
       join.onRef('intents.task_id', '=', 'catalog_moves.task_id').on('intents.verb', '=', 'update'),
     )
-    .select(['catalog_moves.task_id', 'catalog_id', 'intents.warehouse', 'asks', 'asked_by', 'is_held', 'switched_at'])
+    .select([
+      'catalog_moves.task_id',
+      'catalog_id',
+      'intents.warehouse',
+      'asks',
+      'asked_by',
+      'is_held',
+      'switched_at',
+      'progress',
+    ])
     .where((e) => e.or([e('switched_at', 'is', null), e('switched_at', '>', now - switchKeptMs)]));
   if (taskIds) query = query.where('catalog_moves.task_id', 'in', taskIds);
   const rows = await query.execute();
   return rows.map((row) => ({
     taskId: row.task_id,
     catalogId: row.catalog_id,
-    warehouse: row.warehouse,
+    // The intent ends with the switch.
+    warehouse: row.warehouse ?? (row.switched_at === null ? null : movedFrom(row.progress)),
     asks: row.asks,
     askedBy: row.asked_by,
     isHeld: row.is_held === 1,
     isSwitched: row.switched_at !== null,
   }));
+}
+
+/** As a move that has switched has stored it (moves/move_plan.ts). */
+function movedFrom(progress: string): string | null {
+  const { from } = JSON.parse(progress) as { readonly from?: string };
+  return from ?? null;
 }
 
 /** Whether a catalog was or is being moved away from where it has this id. */
