@@ -3,7 +3,8 @@
 
 import { type ClusterKind, missingCluster } from '../faults/cluster/cluster_world.ts';
 import { allDecommissionSteps, strikeDecommissions } from '../faults/cluster/decommission_steps.ts';
-import { allClusterSteps, killAtSteps, ReachedSteps, type StepsReport } from '../faults/cluster/steps.ts';
+import { ReachedSteps, type StepsReport } from '../faults/cluster/step_faults.ts';
+import { allClusterSteps, strikeAtSteps } from '../faults/cluster/steps.ts';
 import { Random } from '../random.ts';
 
 export interface SideBySide {
@@ -30,9 +31,9 @@ export async function clusterSteps(kind: ClusterKind, run: SideBySide): Promise<
   const { struck, tried, all } = await strike(run, {
     steps: allClusterSteps(kind),
     each: clusterStepsEach,
-    strikeSome: (some, random, log) => killAtSteps(some, { kind, random, log, reached }),
+    strikeSome: (some, random, log) => strikeAtSteps(some, { kind, random, log, reached }),
   });
-  return `${struck} kills of a server or a node (${tried} of ${all} steps tried or known to be none)`;
+  return `${struck} faults at steps of changes (${tried} of ${all} steps tried or known to be none)`;
 }
 
 export async function decommissionSteps(run: SideBySide): Promise<string> {

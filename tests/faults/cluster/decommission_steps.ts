@@ -11,11 +11,19 @@ import type { Fault as StepFault } from '../injection/fault_plan.ts';
 import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
 import { type CheckedApi, certainAnswer, clearedMs, endedState } from './checked_api.ts';
 import { type ClusterServer, type ClusterWorld, startCluster } from './cluster_world.ts';
-import { type Fault, frozen, hold, killed, ofKeeper, type Process, restartOfStore } from './faults.ts';
-import { nodeDifferences } from './node_contents.ts';
-import { occupy, replicatedTables } from './node_statements.ts';
+import { hold } from './faults.ts';
+import { nodeDifferences, occupy, replicatedTables } from './node_contents.ts';
 import { ProbedTables, Prober } from './prober.ts';
-import { arm, armedServer, disarm, ReachedSteps, type StepsReport, struckAt } from './steps.ts';
+import {
+  armedServer,
+  type Blow,
+  begin,
+  blowsOn,
+  heldAt,
+  holdAt,
+  ReachedSteps,
+  type StepsReport,
+} from './step_faults.ts';
 
 /** Who takes part in one decommission: the server that holds at the step, the other one, the node that leaves, and one that stays. */
 interface Place {
@@ -23,31 +31,19 @@ interface Place {
   readonly other: ClusterServer;
   readonly leaving: RingNode;
   readonly staying: RingNode;
+  readonly nodes: readonly RingNode[];
   /** The path of the backend that leaves. */
   readonly backend: string;
 }
 
-interface Blow {
-  readonly name: string;
-  /** It strikes the server that holds, which goes on when the fault ends. */
-  readonly isOfServer: boolean;
-  of(place: Place): Fault;
-}
-
-const targets: Readonly<Record<string, (place: Place) => Process>> = {
-  'the server': ({ server }) => server,
-  'the node': ({ leaving }) => leaving,
-  'another node': ({ staying }) => staying,
-};
-const blows: readonly Blow[] = [
-  ...Object.entries(targets).flatMap(([target, processOf]) =>
-    [killed, frozen].map((strike): Blow => {
-      const of = (place: Place) => strike(target, () => [processOf(place)]);
-      return { name: strike(target, () => []).name, isOfServer: target === 'the server', of };
-    }),
-  ),
-  ...[...ofKeeper, restartOfStore].map((fault): Blow => ({ name: fault.name, isOfServer: false, of: () => fault })),
-];
+const blows = blowsOn<Place>(
+  {
+    'the node': ({ leaving }) => [leaving],
+    'another node': ({ staying }) => [staying],
+    'all nodes': ({ nodes }) => nodes,
+  },
+  { hasKeeper: true },
+);
 
 const scenarios = ['decommission', 'cancellation'] as const;
 
@@ -57,7 +53,7 @@ export interface DecommissionStep {
   /** What is interrupted. */
   readonly scenario: (typeof scenarios)[number];
   readonly step: StepFault;
-  readonly blow: Blow;
+  readonly blow: Blow<Place>;
 }
 
 /** Of the statements to ClickHouse, those that drop something, and those that wait for a replica. */
@@ -183,7 +179,7 @@ class DecommissionsRun {
     const [leaving, staying] = this.#random.shuffled(this.#world.ring.nodes) as [RingNode, RingNode];
     const name = `node-${this.#world.ring.nodes.indexOf(leaving) + 1}`;
     const backend = `${pathOf('warehouses', this.#tables.catalog)}/backends/${name}`;
-    return { server, other, leaving, staying, backend };
+    return { server, other, leaving, staying, nodes: this.#world.ring.nodes, backend };
   }
 
   async #occupied(node: RingNode): Promise<() => Promise<void>> {
@@ -199,14 +195,14 @@ class DecommissionsRun {
     const { server, other, leaving, backend } = place;
     const apis = [server.api, other.api];
     const body = { drainSeconds: drainSeconds[scenario] };
-    const begin: Request = { method: 'POST', path: `${backend}/decommission`, body, key: randomUUID() };
+    const decommission: Request = { method: 'POST', path: `${backend}/decommission`, body, key: randomUUID() };
     const cancel: Request = { method: 'POST', path: `${backend}/cancel_decommission`, body: {}, key: randomUUID() };
     const isCancellation = scenario === 'cancellation';
     // A statement keeps the node from leaving until the decommission is cancelled.
     const release = isCancellation ? await this.#occupied(leaving) : async () => {};
-    const begun = isCancellation ? await this.#acknowledged([server.api], begin) : undefined;
-    await arm(server, { fault: step, signal: 'SIGSTOP' });
-    const request = isCancellation ? cancel : begin;
+    const begun = isCancellation ? await this.#acknowledged([server.api], decommission) : undefined;
+    await holdAt(server, step);
+    const request = isCancellation ? cancel : decommission;
     const first = server.api.send(request, answerMs);
     let answer: Answer | undefined;
     // A step that ends the answer or the task is the last one.
@@ -223,7 +219,7 @@ class DecommissionsRun {
       async () => server.isStopped || hasEnded(),
       stateMs,
     );
-    const call = (server.isStopped ? struckAt(server) : undefined) ?? (await disarm(server, step));
+    const call = await heldAt(server, step);
     if (typeof call === 'string') await this.#struck(blow, place);
     struck();
     await this.#cleared(blow.name, (prober, ms) => prober.hasReadAndWrittenSince(ms));
@@ -240,10 +236,8 @@ class DecommissionsRun {
     return call;
   }
 
-  /** The server holds until something else is struck; if it is struck itself, until the fault ends. */
-  async #struck({ isOfServer, of }: Blow, place: Place): Promise<void> {
-    const end = await of(place).begin(this.#world);
-    if (!isOfServer) place.server.resume();
+  async #struck(blow: Blow<Place>, place: Place): Promise<void> {
+    const end = await begin(blow, place, this.#world);
     await hold(this.#random);
     await end();
   }

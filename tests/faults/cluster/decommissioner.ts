@@ -7,7 +7,7 @@ import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { Random } from '../../random.ts';
 import { type Answer, isAcknowledged, pathOf, type Request } from '../injection/api.ts';
 import { type CheckedApi, certainAnswer, endedState } from './checked_api.ts';
-import { replicatedTables } from './node_statements.ts';
+import { replicatedTables } from './node_contents.ts';
 
 export const noDecommissions = () => ({ completed: 0, cancelled: 0, enabled: 0, registered: 0 });
 

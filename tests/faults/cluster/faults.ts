@@ -53,7 +53,7 @@ const groups: readonly { readonly name: string; readonly chosen: (world: Cluster
   { name: 'all nodes', chosen: ({ ring }) => ring.nodes },
 ];
 
-export const restartOfStore: Fault = {
+const restartOfStore: Fault = {
   name: 'restart of the store',
   async begin({ store }) {
     await store.killPrimary();
@@ -61,7 +61,7 @@ export const restartOfStore: Fault = {
   },
 };
 
-const ofStore: readonly Fault[] = [
+export const ofStore: readonly Fault[] = [
   restartOfStore,
   {
     name: 'SIGSTOP of the store',

@@ -14,7 +14,7 @@ import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
 import { endedState } from './checked_api.ts';
 import { ClusterServer } from './cluster_world.ts';
 import { loopback } from './network.ts';
-import { arm, armedServer, struckAt } from './steps.ts';
+import { arm, armedServer, struckAt } from './step_faults.ts';
 
 const clearedMs = 60_000;
 const catalog = pathOf('catalogs', 'lake');

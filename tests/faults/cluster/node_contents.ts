@@ -1,6 +1,8 @@
-// What the nodes of a ring themselves have: the same tables on each, and on copies the same rows.
+// What tests ask the nodes of a ring themselves, past the product: the same tables are on each, and on copies the same rows.
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { deadlineFromNow } from '../../deadline.ts';
+import { commentOf } from '../../../src/engines/clickhouse/connection/server_settings.ts';
+import { deadlineFromNow, eventually } from '../../deadline.ts';
 import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { ClusterWorld } from './cluster_world.ts';
 
@@ -15,6 +17,8 @@ const copiesDatabase = /^(?:to copies \d+|copies)__|^catalog "[01]"__/;
 /** For replicas to carry out what they have in their logs. */
 const equalMs = 30_000;
 const pauseMs = 200;
+/** Of a node, to a question that may go unanswered. */
+const answerMs = 5000;
 
 /** An empty list: the nodes agree. Those that replicate may need a while for that. */
 export async function nodeDifferences({ ring, keeper }: Pick<ClusterWorld, 'ring' | 'keeper'>): Promise<string[]> {
@@ -44,6 +48,28 @@ export async function leftCopies({ ring }: Pick<ClusterWorld, 'ring'>): Promise<
   const names = await Promise.all(ring.nodes.map((node) => ask(node, sql)));
   return names.flatMap((text) => text.split('\n').filter(Boolean));
 }
+
+/** A statement like those of a warehouse, which runs until it is released: it keeps the node from leaving. */
+export async function occupy({ url }: RingNode, warehouseId: string): Promise<() => Promise<void>> {
+  const id = randomUUID();
+  const settings = { log_comment: commentOf(warehouseId), max_block_size: '1', max_threads: '1', query_id: id };
+  const abort = new AbortController();
+  const query = new URLSearchParams({ query: 'SELECT sleepEachRow(1) FROM numbers(600) FORMAT Null', ...settings });
+  // It ends with the node, or when it is released.
+  fetch(`${url}/?${query}`, { method: 'POST', signal: abort.signal }).catch(() => {});
+  await eventually('the node is occupied', async () => {
+    const [count] = await linesOf(url, `SELECT count() FROM system.processes WHERE query_id = '${id}'`);
+    return count === '1';
+  });
+  return async () => {
+    abort.abort();
+    await linesOf(url, `KILL QUERY WHERE query_id = '${id}' ASYNC`);
+  };
+}
+
+/** The paths in Keeper of the tables of which a node has a replica; staging tables end by themselves. None while it is down. */
+export const replicatedTables = ({ url }: RingNode): Promise<string[]> =>
+  linesOf(url, `SELECT zookeeper_path FROM system.replicas WHERE database != '_tabularium'`);
 
 async function differencesOf(nodes: readonly RingNode[], isCopy: (database: string) => boolean): Promise<string[]> {
   const contents = await Promise.all(nodes.map((node) => contentOf(node, isCopy)));
@@ -80,4 +106,13 @@ async function ask({ url }: RingNode, body: string): Promise<string> {
   const text = await response.text();
   if (!response.ok) throw new Error(`${body}: ${text}`);
   return text;
+}
+
+async function linesOf(url: string, sql: string): Promise<string[]> {
+  const signal = AbortSignal.timeout(answerMs);
+  const text = await fetch(url, { method: 'POST', body: sql, signal }).then(
+    (response) => (response.ok ? response.text() : ''),
+    () => '',
+  );
+  return text.split('\n').filter(Boolean);
 }

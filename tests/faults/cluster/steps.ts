@@ -1,8 +1,6 @@
-// A server, or a node of the cluster, is killed at a step of a change: the change is repeated with its key through either server until one answers
-// for certain, and is then there once.
+// The server that makes a change holds at one of its steps until something is killed, frozen or restarted: the change is repeated with its key through
+// either server until one answers for certain, and is then there once, also after a frozen server has continued.
 import { randomUUID } from 'node:crypto';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { TaskError } from '../../../src/tasks/task.ts';
 import { deadlineFromNow, deadlineMs, eventually } from '../../deadline.ts';
@@ -10,7 +8,6 @@ import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { Random } from '../../random.ts';
 import { type Answer, isAcknowledged, pathOf, type Request } from '../injection/api.ts';
 import type { Fault } from '../injection/fault_plan.ts';
-import type { ArmedFault } from './armed_server.ts';
 import { type CheckedApi, clearedMs, endedState } from './checked_api.ts';
 import {
   type ClusterKind,
@@ -19,7 +16,18 @@ import {
   startCluster,
   warehousesOf,
 } from './cluster_world.ts';
+import { hold } from './faults.ts';
 import { leftCopies, nodeDifferences } from './node_contents.ts';
+import {
+  armedServer,
+  type Blow,
+  begin,
+  blowsOn,
+  heldAt,
+  holdAt,
+  ReachedSteps,
+  type StepsReport,
+} from './step_faults.ts';
 import {
   catalogOf,
   columns,
@@ -39,39 +47,17 @@ export interface ClusterStep {
   /** Of a move. */
   readonly target: string | undefined;
   readonly fault: Fault;
-  /** The position of a node; undefined: the server. */
-  readonly node: number | undefined;
+  readonly blow: Blow<Struck>;
 }
 
-/** How many steps the changes have: those beyond the last are not tried. */
-export class ReachedSteps {
-  readonly #counts = new Map<string, number>();
-  readonly #without = new Set<string>();
-
-  /** `kind`: of the steps that are counted together. `n`: of its step. */
-  isBeyond(kind: string, n: number): boolean {
-    return n > (this.#counts.get(kind) ?? Number.POSITIVE_INFINITY) + spareSteps;
-  }
-
-  /** How many there were when nothing happened. None counts the second time only: the other server may have taken the task. */
-  note(kind: string, count: number): void {
-    if (count > 0 || this.#without.has(kind)) this.#counts.set(kind, Math.max(count, this.#counts.get(kind) ?? 0));
-    this.#without.add(kind);
-  }
+/** Who takes part in a change. */
+interface Struck {
+  readonly server: ClusterServer;
+  readonly node: RingNode;
+  readonly nodes: readonly RingNode[];
 }
 
 const kindOf = (step: ClusterStep) => `${describePlace(step)} ${step.fault.point}`;
-/** Work beside a change can add or take a step. */
-const spareSteps = 2;
-
-export interface StepsReport {
-  readonly tried: number;
-  /** Of these, the ones that were reached. */
-  readonly struck: number;
-  /** Empty if nothing was wrong. */
-  readonly problems: readonly string[];
-}
-
 /** Between two of these steps a change changes nothing, in the store or on a node. */
 const changing: Readonly<Record<'store' | 'asked', readonly string[]>> = {
   store: ['begin', 'commit', 'update "intents"', 'update "tasks"'],
@@ -84,24 +70,26 @@ const stepsOfMoveMax: typeof stepsMax = { store: 66, before: 18, after: 16, aske
 const home = 'default';
 const answerMs = 10_000;
 const certainMs = 120_000;
+/** How long the other server tries to take over a change before the fault ends: longer than a lease on work lasts. */
+const takenOverMs = 12_000;
+/** With which a task may end that a fault interrupts. */
+const codesOfFaults: readonly string[] = ['TASK_INTERRUPTED', 'WAREHOUSE_FAILED'];
 const repeatPauseMs = 50;
-/** The module of servers that can be armed. */
-export const armedServer = new URL('armed_server.ts', import.meta.url);
-
 const faultsAt = (point: keyof typeof stepsMax, count: number): readonly Fault[] => {
   const calls = point === 'store' || point === 'asked' ? { callPrefixes: changing[point] } : {};
   return Array.from({ length: count }, (_, i) => ({ point, n: i + 1, isLasting: false, ...calls }));
 };
 
-/** Each with the position of the node that is killed; undefined: the server. */
-function kills({ isMove }: StepScenario) {
+function faultsOf({ isMove }: StepScenario): readonly Fault[] {
   const max = isMove ? stepsOfMoveMax : stepsMax;
-  const faultsOfNodes = (['before', 'after', 'asked'] as const).flatMap((point) => faultsAt(point, max[point]));
-  return [
-    ...[...faultsAt('store', max.store), ...faultsOfNodes].map((fault) => ({ fault, node: undefined })),
-    ...faultsOfNodes.map((fault) => ({ fault, node: 1 })),
-  ];
+  return (['store', 'before', 'after', 'asked'] as const).flatMap((point) => faultsAt(point, max[point]));
 }
+
+const blowsOf = (kind: ClusterKind) =>
+  blowsOn<Struck>(
+    { 'a node': ({ node }) => [node], 'all nodes': ({ nodes }) => nodes },
+    { hasKeeper: kind === 'replicated' },
+  );
 
 const placesOf = (kind: ClusterKind, { isMove }: StepScenario): readonly Pick<ClusterStep, 'warehouse' | 'target'>[] =>
   warehousesOf[kind].flatMap((warehouse): readonly Pick<ClusterStep, 'warehouse' | 'target'>[] =>
@@ -117,7 +105,9 @@ const placesOf = (kind: ClusterKind, { isMove }: StepScenario): readonly Pick<Cl
 export const allClusterSteps = (kind: ClusterKind): readonly ClusterStep[] =>
   stepScenarios
     .flatMap((scenario) =>
-      placesOf(kind, scenario).flatMap((place) => kills(scenario).map((kill) => ({ scenario, ...place, ...kill }))),
+      placesOf(kind, scenario).flatMap((place) =>
+        faultsOf(scenario).flatMap((fault) => blowsOf(kind).map((blow) => ({ scenario, ...place, fault, blow }))),
+      ),
     )
     .map((step, id) => ({ ...step, id }));
 
@@ -125,7 +115,7 @@ const describePlace = ({ scenario, warehouse, target }: ClusterStep) =>
   `${scenario.name} ${target === undefined ? `in ${warehouse}` : `from ${warehouse} to ${target}`}`;
 
 export const describeStep = (step: ClusterStep) =>
-  `${describePlace(step)}: ${step.node === undefined ? 'the server' : `node ${step.node + 1}`} killed at ${step.fault.point} ${step.fault.n}`;
+  `${describePlace(step)}: ${step.blow.name} at ${step.fault.point} ${step.fault.n}`;
 
 export interface StepsOptions {
   readonly kind: ClusterKind;
@@ -134,14 +124,15 @@ export interface StepsOptions {
   readonly reached?: ReachedSteps;
 }
 
-/** Kills at each of these steps, in this order, without those that are known to be none. */
-export async function killAtSteps(
+/** A fault at each of these steps, in this order, without those that are known to be none. */
+export async function strikeAtSteps(
   steps: Iterable<ClusterStep>,
   { kind, random, log = () => {}, reached = new ReachedSteps() }: StepsOptions,
 ): Promise<StepsReport> {
   const world = await startCluster({ kind, entry: armedServer });
   const [{ api }] = world.servers as [ClusterServer];
   const problems: string[] = [];
+  const made: { readonly step: ClusterStep; readonly place: StepPlace }[] = [];
   let [tried, struck] = [0, 0];
   try {
     // On a loaded machine a node may have been given up again since it was available.
@@ -151,7 +142,8 @@ export async function killAtSteps(
       tried++;
       const kind = kindOf(step);
       if (reached.isBeyond(kind, step.fault.n)) continue;
-      const call = await killAt(world, step, random.fork(step.id));
+      const { call, place } = await strikeAt(world, step, random.fork(step.id));
+      made.push({ step, place });
       const isReached = typeof call === 'string';
       log(
         `${describeStep(step)}: ${isReached ? call.replaceAll(/\s+/g, ' ') : `not reached, there are ${call ?? 'more'}`}`,
@@ -159,6 +151,8 @@ export async function killAtSteps(
       if (isReached) struck++;
       else if (call !== undefined) reached.note(kind, call);
     }
+    // What a server that was frozen has sent late would show by now.
+    for (const { step, place } of made) await isAsAfter(api, step, place);
     await eventually('old copies are deleted', async () => (await leftCopies(world)).length === 0, certainMs);
     problems.push(...(await nodeDifferences(world)));
   } catch (error) {
@@ -172,54 +166,52 @@ export async function killAtSteps(
 
 const databaseIn = (catalog: string) => `${pathOf('catalogs', catalog)}/databases/steps`;
 
-/** @returns what the server was about to do at that step; if the change does not have it, how many it has, and undefined if it was refused. */
-async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<string | number | undefined> {
-  const { id, scenario, warehouse, target, fault } = step;
+interface Strike {
+  /** What the server was about to do at that step; if the change does not have it, how many it has, and undefined if it was refused. */
+  readonly call: string | number | undefined;
+  readonly place: StepPlace;
+}
+
+async function strikeAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<Strike> {
+  const { id, scenario, warehouse, target, fault, blow } = step;
   // A move runs in the server that has the other warehouse, which is the first one.
   const servers = scenario.isMove ? world.servers : random.shuffled(world.servers);
   const [server, other] = servers as [ClusterServer, ClusterServer];
-  const victim = step.node === undefined ? undefined : (world.ring.nodes[step.node] as RingNode);
   const catalog = target === undefined ? warehouse : `to ${target} ${id}`;
-  const place: StepPlace = {
-    database: databaseIn(catalog),
-    table: `t${id}`,
-    loadDirectory: world.loadDirectory,
-    target,
-  };
+  const { loadDirectory } = world;
+  const place: StepPlace = { database: databaseIn(catalog), table: `t${id}`, loadDirectory, target };
   if (scenario.isMove) await prepareCatalog(server.api, { name: catalog, warehouse });
   if (scenario.needsTable) await prepare(server.api, place);
   const request = { ...scenario.request(place), key: randomUUID() };
-  await arm(server, { fault, pid: victim?.pid });
-  const first = server.api.send(request, answerMs);
-  // Either the same server continues after its restart, or the other one takes over.
-  const restartsFirst = random.chance(0.5) || scenario.isMove === true;
-  const firstAnswer = await first;
+  await holdAt(server, fault);
+  let firstAnswer: Answer | undefined;
+  const first = server.api.send(request, answerMs).then((answer) => {
+    firstAnswer = answer;
+    return answer;
+  });
   const hasEnded = async () => {
-    if (firstAnswer.status !== 202) return true;
+    if (firstAnswer?.status !== 202) return firstAnswer !== undefined;
     return endedState((await other.api.get(pathOf('tasks', String(firstAnswer.result.taskId)))).result) !== undefined;
   };
   // What a task does has steps, too.
-  await eventually('the step is reached or the change ends', async () => struckAt(server) || hasEnded(), certainMs);
-  const call = struckAt(server) ?? (await disarm(server, fault));
-  const struck = typeof call === 'string';
-  const restart = async () => {
-    if (!struck) return;
-    const killed = victim ?? server;
-    // The signal may still be on its way: until the process has ended, it counts as started.
-    await killed.kill();
-    await killed.start();
-  };
-  // A node must be back, because changes need all of them.
-  if (restartsFirst || victim !== undefined) await restart();
-  const apis = restartsFirst ? [server.api, other.api] : [other.api, server.api];
-  const answer = isAcknowledged(firstAnswer) ? firstAnswer : await certain(apis, request);
-  if (!restartsFirst && victim === undefined) await restart();
+  await eventually('the step is reached or the change ends', async () => server.isStopped || hasEnded(), certainMs);
+  const call = await heldAt(server, fault);
+  const isStruck = typeof call === 'string';
+  if (isStruck) {
+    const { nodes } = world.ring;
+    const end = await begin(blow, { server, node: random.pick(nodes), nodes }, world);
+    // Either the same server continues, or the other one takes over meanwhile.
+    const isTakenOver = blow.isOfServer && random.chance(0.5) && scenario.isMove !== true;
+    await Promise.all([hold(random), isTakenOver ? takenOver(other.api, request) : undefined]);
+    await end();
+  }
+  const given = await first;
+  const answer = isAcknowledged(given) ? given : await certain([other.api, server.api], request, clearedMs);
   if (!isAcknowledged(answer))
-    throw new Error(`${describeStep(step)}: ${JSON.stringify(answer)} after ${JSON.stringify(firstAnswer)}`);
-  if (scenario.isMove) await moves(other.api, request, answer);
-  else if (answer.status === 202) await taskSucceeds(other.api, String(answer.result.taskId));
+    throw new Error(`${describeStep(step)}: ${JSON.stringify(answer)} after ${JSON.stringify(given)}`);
+  if (answer.status === 202) await taskSucceeds(world, { step, place, request, taskId: String(answer.result.taskId) });
   for (const { api } of world.servers) await isAsAfter(api, step, place);
-  return struck || isAcknowledged(firstAnswer) ? call : undefined;
+  return { call: isStruck || isAcknowledged(given) ? call : undefined, place };
 }
 
 async function prepareCatalog(api: CheckedApi, body: { readonly name: string; readonly warehouse: string }) {
@@ -239,40 +231,22 @@ async function certainly(api: CheckedApi, request: Request): Promise<void> {
 }
 
 /** The first answer that is none of a fault. */
-async function certain(apis: readonly CheckedApi[], request: Request): Promise<Answer> {
-  const isOver = deadlineFromNow(certainMs);
+function certain(apis: readonly CheckedApi[], request: Request, withinMs = certainMs): Promise<Answer> {
+  return certainUntil(deadlineFromNow(withinMs), apis, request);
+}
+
+/** Ends also without an answer: what the server holds can keep the other one from the change. */
+async function takenOver(api: CheckedApi, request: Request): Promise<void> {
+  const began = performance.now();
+  await certainUntil(() => performance.now() - began > takenOverMs, [api], request);
+}
+
+async function certainUntil(isOver: () => boolean, apis: readonly CheckedApi[], request: Request): Promise<Answer> {
   for (let attempt = 0; ; attempt++) {
     const answer = await (apis[attempt % apis.length] as CheckedApi).send(request, answerMs);
     if ((answer.status !== 0 && answer.status < 500) || isOver()) return answer;
     await pause(repeatPauseMs);
   }
-}
-
-export async function arm(server: ClusterServer, fault: ArmedFault): Promise<void> {
-  rmSync(join(server.directory, 'struck'), { force: true });
-  await setFault(server, fault);
-}
-
-/** @returns the step at which it has struck meanwhile; if it does not strike any more, how many steps of that kind there were. */
-export async function disarm(server: ClusterServer, { point }: Fault): Promise<string | number> {
-  await setFault(server, { fault: { point, n: Number.MAX_SAFE_INTEGER, isLasting: false } });
-  const counts = () =>
-    JSON.parse(readFileSync(join(server.directory, 'armed'), 'utf8')) as Partial<Record<string, number>>;
-  return struckAt(server) ?? counts()[point] ?? 0;
-}
-
-async function setFault(server: ClusterServer, fault: ArmedFault): Promise<void> {
-  const armedFile = join(server.directory, 'armed');
-  rmSync(armedFile, { force: true });
-  writeFileSync(join(server.directory, 'fault.json'), JSON.stringify(fault));
-  server.signal('SIGUSR2');
-  await eventually('the server is armed', () => existsSync(armedFile) || struckAt(server));
-}
-
-/** The step at which an armed server struck; undefined if it has not reached it. */
-export function struckAt({ directory }: ClusterServer): string | undefined {
-  const file = join(directory, 'struck');
-  return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
 }
 
 /** How a task ends. */
@@ -294,19 +268,36 @@ async function taskEnds(
   return { state: String(last.state), ...(last.error ? { error: last.error as TaskError } : {}) };
 }
 
-async function taskSucceeds(api: CheckedApi, taskId: string): Promise<void> {
-  const end = await taskEnds(api, taskId);
-  if (end.state !== 'succeeded') throw new Error(`the task ${taskId} has ended so: ${JSON.stringify(end)}`);
+interface TaskOfChange {
+  readonly step: ClusterStep;
+  readonly place: StepPlace;
+  readonly request: Request;
+  readonly taskId: string;
 }
 
-/** A move that was given up after an interruption has left the catalog where it was, and succeeds when it is repeated. */
-async function moves(api: CheckedApi, request: Request, first: Answer): Promise<void> {
-  const end = await taskEnds(api, String(first.result.taskId));
+/** A task that says that it has failed by the fault has changed nothing, and succeeds when it is repeated. */
+async function taskSucceeds(world: ClusterWorld, { step, place, request, taskId }: TaskOfChange): Promise<void> {
+  const [{ api }, other] = world.servers as [ClusterServer, ClusterServer];
+  const end = await taskEnds(other.api, taskId);
   if (end.state === 'succeeded') return;
-  if (end.error?.code !== 'TASK_INTERRUPTED') throw new Error(`the move has ended so: ${JSON.stringify(end)}`);
-  const again = await certain([api], { ...request, key: randomUUID() });
-  if (!isAcknowledged(again)) throw new Error(`the move is not repeated: ${JSON.stringify(again)}`);
-  await taskSucceeds(api, String(again.result.taskId));
+  const what = `${describeStep(step)}: the task ${taskId} has ended so: ${JSON.stringify(end)}`;
+  if (end.state !== 'failed' || !codesOfFaults.includes(end.error?.code ?? '')) throw new Error(what);
+  await isUnchanged(api, place, what);
+  const again = await certain([other.api, api], { ...request, key: randomUUID() }, clearedMs);
+  if (!isAcknowledged(again)) throw new Error(`${what}; then: ${JSON.stringify(again)}`);
+  const repeated = await taskEnds(other.api, String(again.result.taskId));
+  if (repeated.state !== 'succeeded') throw new Error(`${what}; then: ${JSON.stringify(repeated)}`);
+}
+
+async function isUnchanged(api: CheckedApi, { database, table }: StepPlace, what: string): Promise<void> {
+  const query = {
+    method: 'POST',
+    path: `${database}/query`,
+    body: { sql: `SELECT count(*) FROM "${table}"` },
+  } as const;
+  const answer = await certain([api], query, clearedMs);
+  if (answer.status !== 200 || JSON.stringify(answer.result.rows) !== JSON.stringify([[rowsBefore]]))
+    throw new Error(`${what}, but the table has: ${JSON.stringify(answer)}`);
 }
 
 async function isAsAfter(api: CheckedApi, step: ClusterStep, place: StepPlace): Promise<void> {

@@ -12,7 +12,7 @@ import type { Services } from '../../../src/resources/records/handler_context.ts
 import { eventually } from '../../deadline.ts';
 import { askNode } from '../../engines/clickhouse/ring/ask_node.ts';
 import { clusters, missingRing, type Ring, type RingNode, startRing } from '../../engines/clickhouse/ring/ring.ts';
-import { occupy } from '../../faults/cluster/node_statements.ts';
+import { occupy } from '../../faults/cluster/node_contents.ts';
 import { type Reply, start, type TestServer, temporaryDirectory } from '../../server.ts';
 import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } from './cluster_server.ts';
 
