@@ -48,7 +48,6 @@ function testBeside(commit: string): void {
     rmSync(directory, { recursive: true, force: true });
   });
   const release = join(directory, 'release');
-  const columns = [{ name: 'id', type: 'BIGINT' }];
 
   function unpack(): void {
     mkdirSync(release);
@@ -102,27 +101,28 @@ function testBeside(commit: string): void {
     await assert.rejects(startOlder(), /which servers from version \d+ can use, and this release has version/);
     (await newer.get('/api/v2/databases/made_before')).is(200);
   });
+}
 
-  /** Each makes objects that the other one uses, and reads the rows and the task of the other one. */
-  async function serveBoth(one: ServerProcess, two: ServerProcess, name: string): Promise<void> {
-    for (const [maker, other, catalog] of [
-      [one, two, `first_${name}`],
-      [two, one, `second_${name}`],
-    ] as const) {
-      const warehouse = maker === one ? 'default' : 'second';
-      (await maker.post('/api/v2/catalogs', { name: catalog, warehouse })).is(201);
-      const database = `/api/v2/catalogs/${catalog}/databases/shop`;
-      (await other.put(database)).is(201);
-      (await maker.post(`${database}/tables`, { name: 't', columns })).is(201);
-      (await other.post(`${database}/tables/t/rows`, { rows: [{ id: 1 }] })).is(201);
-      (await maker.post(`${database}/tables/t/rows`, { rows: [{ id: 2 }] })).is(201);
-      const sql = 'SELECT id FROM t ORDER BY id';
-      for (const server of [maker, other]) {
-        const query = await server.post(`${database}/query`, { sql, waitSeconds: statementWaitSeconds() });
-        assert.deepEqual(query.is(200).at('rows'), [[1], [2]]);
-      }
-      const task = (await maker.post(`${database}/query`, { sql: 'SELECT count(*) FROM t', waitSeconds: 0 })).is(202);
-      (await other.ended(task)).is(200, undefined, { state: 'succeeded' });
+/** Each makes objects that the other one uses, and reads the rows and the task of the other one. */
+async function serveBoth(one: ServerProcess, two: ServerProcess, name: string): Promise<void> {
+  for (const [maker, other, catalog] of [
+    [one, two, `first_${name}`],
+    [two, one, `second_${name}`],
+  ] as const) {
+    const warehouse = maker === one ? 'default' : 'second';
+    (await maker.post('/api/v2/catalogs', { name: catalog, warehouse })).is(201);
+    const database = `/api/v2/catalogs/${catalog}/databases/shop`;
+    (await other.put(database)).is(201);
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    (await maker.post(`${database}/tables`, { name: 't', columns })).is(201);
+    (await other.post(`${database}/tables/t/rows`, { rows: [{ id: 1 }] })).is(201);
+    (await maker.post(`${database}/tables/t/rows`, { rows: [{ id: 2 }] })).is(201);
+    const sql = 'SELECT id FROM t ORDER BY id';
+    for (const server of [maker, other]) {
+      const query = await server.post(`${database}/query`, { sql, waitSeconds: statementWaitSeconds() });
+      assert.deepEqual(query.is(200).at('rows'), [[1], [2]]);
     }
+    const task = (await maker.post(`${database}/query`, { sql: 'SELECT count(*) FROM t', waitSeconds: 0 })).is(202);
+    (await other.ended(task)).is(200, undefined, { state: 'succeeded' });
   }
 }
