@@ -1,7 +1,7 @@
 // What a second server on the same store costs: requests per second of processor time of two servers that share a store, and of two that have
 // one each, with the same mix of requests. The processor time of the stores and of the warehouse, which all share, is reported beside.
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { clusters, type Ring, startRing } from '../../tests/engines/clickhouse/ring/ring.ts';
 import { newStoreDatabase, urlOfDatabase } from '../../tests/postgresql.ts';
 import { lineorderColumns } from './filled_store.ts';
@@ -14,9 +14,9 @@ import { TabulariumServer } from './server.ts';
 /** So that two machines answer at least 1.7 times as many requests as one. */
 export const requestsPerProcessorRatioMin = 0.85;
 const connections = 8;
-const catalog = 'shared';
 const database = 'shop';
-const tables = `/api/v2/catalogs/${catalog}/databases/${database}/tables`;
+/** The name of a catalog is that of its installation: a node has the databases of one catalog of a name. */
+const tablesOf = (catalog: string): string => `/api/v2/catalogs/${catalog}/databases/${database}/tables`;
 /** The tables that are created need more than a node has in tests. */
 const memoryOfNode = '<clickhouse><max_server_memory_usage>4000000000</max_server_memory_usage></clickhouse>';
 const rowCount = 10_000;
@@ -31,7 +31,8 @@ const mix: readonly Kind[] = [
   ...(['get', 'get', 'query', 'get', 'list', 'get', 'get', 'query', 'get', 'list'] as const),
 ];
 
-function requestsOf({ authorization }: TabulariumServer, kinds: readonly Kind[]): readonly Request[] {
+function requestsOf({ authorization }: TabulariumServer, catalog: string, kinds: readonly Kind[]): readonly Request[] {
+  const tables = tablesOf(catalog);
   const headers = { ...authorization, 'Content-Type': 'application/json' };
   const bodies = Array.from({ length: 97 }, (_, i) =>
     JSON.stringify({ sql: 'SELECT note FROM points WHERE id = $1', parameters: [(i * 7919) % rowCount] }),
@@ -52,15 +53,21 @@ function requestsOf({ authorization }: TabulariumServer, kinds: readonly Kind[])
   return kinds.map((kind) => byKind[kind]);
 }
 
+interface CatalogServer {
+  readonly server: TabulariumServer;
+  readonly catalog: string;
+}
+
 /** Servers on a store of their own. */
 interface Installation {
-  readonly servers: readonly TabulariumServer[];
+  readonly servers: readonly CatalogServer[];
   /** The processes that start all others of their stores. */
   readonly storePids: readonly number[];
   next: number;
 }
 
 async function install(count: number, ring: Ring, directory: string): Promise<Installation> {
+  const catalog = basename(directory);
   const location = await newStoreDatabase();
   const storePid = Number(readFileSync(join(location.host, 'data', 'postmaster.pid'), 'utf8').split('\n', 1)[0]);
   const servers: TabulariumServer[] = [];
@@ -88,7 +95,7 @@ async function install(count: number, ring: Ring, directory: string): Promise<In
     await databases('listed')
       .tables.create({ name: `table_${n}`, columns: lineorderColumns })
       .done();
-  return { servers, storePids: [storePid], next: 0 };
+  return { servers: servers.map((server) => ({ server, catalog })), storePids: [storePid], next: 0 };
 }
 
 /** Processor time of these processes and those that they started, in microseconds. */
@@ -127,12 +134,15 @@ const parts = ['servers', 'store', 'warehouse'] as const;
 
 async function turnOf(one: Installation, generator: Generator, ring: Ring, kinds: readonly Kind[], count: number) {
   const pids: Record<(typeof parts)[number], readonly number[]> = {
-    servers: one.servers.map(({ pid }) => pid),
+    servers: one.servers.map(({ server }) => server.pid),
     store: one.storePids,
     warehouse: ring.nodes.flatMap(({ pid }) => pid ?? []),
   };
   const before = parts.map((part) => spentBy(pids[part]));
-  const targets = one.servers.map((server) => ({ port: server.port, requests: requestsOf(server, kinds) }));
+  const targets = one.servers.map(({ server, catalog }) => ({
+    port: server.port,
+    requests: requestsOf(server, catalog, kinds),
+  }));
   const total = count * one.servers.length;
   const { next } = await generator.mixed({ targets, connections, first: one.next, count: total });
   one.next = next;
@@ -149,7 +159,7 @@ export async function measureSecondServer({ quick, print, workDirectory }: Bench
   try {
     const installed = async (servers: number, name: string) => {
       const one = await install(servers, ring, join(workDirectory, name));
-      all.push(...one.servers);
+      all.push(...one.servers.map(({ server }) => server));
       return one;
     };
     const alone = bothOf(await installed(1, 'alone'), await installed(1, 'other'));
