@@ -93,7 +93,7 @@ export class ServerTables {
   createDatabase = (name: string): Promise<void> =>
     this.run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(name)} ENGINE = Atomic`);
 
-  /** Throws CHANGE_IN_PROGRESS while another catalog has it: a move that has ended has not removed its copy yet. */
+  /** Throws CHANGE_IN_PROGRESS while another catalog has it: one that is being removed, such as the copy of a move, or one of another installation. */
   async createDatabaseOf(catalogId: string, name: string): Promise<void> {
     const comment = commentOf(catalogId);
     await this.run(
@@ -102,7 +102,10 @@ export class ServerTables {
     const sql = 'SELECT comment FROM system.databases WHERE name = {name:String}';
     const [found] = await this.rows<{ comment: string }>(sql, { name: escaped(name) });
     if (found?.comment.startsWith(commentPrefix) && found.comment !== comment)
-      throw new Failure('CHANGE_IN_PROGRESS', 'what an earlier change has left is being removed; retry later');
+      throw new Failure(
+        'CHANGE_IN_PROGRESS',
+        'the servers have a database of this name of another catalog, which may be about to be removed: retry later. If that catalog is of another installation, use another name',
+      );
   }
 
   dropDatabase = (name: string): Promise<void> => this.run(`DROP DATABASE IF EXISTS ${quoteIdentifier(name)} SYNC`);
