@@ -31,6 +31,7 @@ import {
   requireUnblocked,
 } from './move_plan.ts';
 import { MovedWrites } from './moved_writes.ts';
+import { refusedValues } from './refused_values.ts';
 import { measureSpeed } from './speed.ts';
 import type { MoveSides } from './table_copier.ts';
 
@@ -138,7 +139,7 @@ export class Moves {
   async #dryRun(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
     const definitions = await this.#definitions(task.request.objectId, task);
     return this.#admitted(task, definitions, run, async (sides) => {
-      const plan = await this.#plan(definitions, task.request, sides);
+      const plan = await this.#plan(definitions, task, sides, run.signal);
       const size = await sizeOf(plan, definitions.root, sides.source.engine);
       const staged = { id: task.taskId, name: `moving_${task.taskId}` };
       const spool = this.#spool(task.taskId);
@@ -163,7 +164,7 @@ export class Moves {
     let isSwitched = false;
     try {
       await this.#admitted(task, definitions, run, async (sides) => {
-        const plan = await this.#plan(definitions, request, sides);
+        const plan = await this.#plan(definitions, task, sides, run.signal);
         requireUnblocked(plan.problems);
         const size = await sizeOf(plan, definitions.root, sides.source.engine);
         const copy = new MoveCopy(
@@ -294,11 +295,23 @@ export class Moves {
     );
   }
 
-  async #plan(definitions: SourceDefinitions, request: MoveRequest, { target }: MoveSides): Promise<MovePlan> {
+  async #plan(
+    definitions: SourceDefinitions,
+    { taskId, principal, request }: TaskRecord<'move_catalog'>,
+    sides: MoveSides,
+    signal: AbortSignal,
+  ): Promise<MovePlan> {
+    const { target } = sides;
     // Servers may have been registered since the task was submitted.
     await this.#requireOtherServers(definitions.root.spec.warehouse, request.warehouse);
     const layout = await this.#parts.warehouses.layoutOf(request.warehouse);
-    return planMove(this.#parts, definitions, request, { ...target, replicaCount: layout?.replicaCount ?? 1 });
+    const plan = await planMove(this.#parts, definitions, request, {
+      ...target,
+      replicaCount: layout?.replicaCount ?? 1,
+    });
+    const source = refOf(definitions.root);
+    const values = { tables: plan.tables, sides, source, principal, spool: this.#spool(taskId) };
+    return { ...plan, problems: [...plan.problems, ...(await refusedValues(values, signal))] };
   }
 
   #resultOf(

@@ -77,6 +77,10 @@ async function speedOf(trial: Trial, signal: AbortSignal): Promise<number | null
   const { plan, sides, source, staged, definitionOf } = trial;
   let largest: { readonly table: TableToMove; readonly rowCount: number } | undefined;
   for (const table of plan.tables) {
+    // Its copy would fail.
+    const isRefused = ({ kind, database, name }: MoveProblem) =>
+      kind === 'values' && database === table.database && name === table.name;
+    if (plan.problems.some(isRefused)) continue;
     const ref = { catalog: source, database: table.database, table: table.name };
     const { rowCount } = await sides.source.engine.tableStatistics(ref);
     if (rowCount > (largest?.rowCount ?? 0)) largest = { table, rowCount };

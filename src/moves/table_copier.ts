@@ -241,4 +241,4 @@ async function rowsOfParquet(path: string): Promise<number> {
 }
 
 /** As standard SQL quotes names. */
-const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;

@@ -11,6 +11,7 @@ const kindTexts = {
   dependentView: 'a view in another catalog reads the catalog',
   keys: 'the target does not enforce the keys of a table',
   definition: 'the target cannot create a table, because of a type, a name, a default or a limit',
+  values: 'the target cannot hold some values of a table',
   droppedObjects: 'dropped objects that could be restored do not carry over',
   schedule: 'a schedule names the warehouse of today',
 } as const;
@@ -20,6 +21,7 @@ const kinds = [
   'dependentView',
   'keys',
   'definition',
+  'values',
   'droppedObjects',
   'schedule',
 ] as const satisfies readonly MoveProblemKind[];

@@ -23,7 +23,7 @@ export const clickhouseWith = ({ hosts }: { readonly hosts?: HostAllowlist } = {
     throw new Error('rows have no positions');
   },
   isReachedByAllServers: true,
-  limits: { columnsMax: 2000 },
+  limits: { columnsMax: 2000, dates: { from: '1900-01-01', before: '2300-01-01' } },
   capabilities: {
     enforcedKeys: false,
     upsert: false,

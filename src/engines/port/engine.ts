@@ -195,6 +195,12 @@ export interface EngineWarehouseOptions {
   readonly attached?: ((report: AttachReport) => void) | undefined;
 }
 
+export interface EngineLimits {
+  readonly columnsMax: number;
+  /** The days of its dates and times, as YYYY-MM-DD; absent: those of every engine. */
+  readonly dates?: { readonly from: string; readonly before: string };
+}
+
 export interface Engine {
   /** The value of a warehouse's `engine` field. */
   readonly name: string;
@@ -210,7 +216,7 @@ export interface Engine {
   readonly storage?: CatalogStorage;
   /** Its data is not in the data directory of a server: all servers on a shared store reach it. */
   readonly isReachedByAllServers?: true;
-  readonly limits: { readonly columnsMax: number };
+  readonly limits: EngineLimits;
   /** Present if it runs on a cluster whose servers callers register: `backends` is empty, and all servers reach its data. */
   readonly cluster?: ClusterEngine;
   /** What callers can do on this engine. Requests that need what it lacks are refused before they reach it. */

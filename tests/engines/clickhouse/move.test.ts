@@ -118,12 +118,40 @@ test('all types, keys, and what the cluster lacks', { skip }, async () => {
   assert.deepEqual(await sql('SELECT count(*), sum(id) FROM d.keyed'), [[4, 8]]);
 });
 
-test('a value that the cluster cannot hold ends the move, and the catalog stays', { skip }, async () => {
-  await sql("INSERT INTO d.t (id, day) VALUES (100, DATE '9999-12-31')");
+test('values that the cluster cannot hold block the move', { skip }, async () => {
+  await sql(`INSERT INTO d.t (id, day, moment, zoned) VALUES
+    (100, DATE '9999-12-31', NULL, NULL),
+    (101, DATE 'infinity', TIMESTAMP '1899-12-31 23:59:59.999999', NULL),
+    (102, DATE '2299-12-31', TIMESTAMP '1900-01-01 00:00:00', TIMESTAMPTZ '2300-01-01 00:00:00+00')`);
+  const dry = await move({ warehouse: 'cluster', dropUnenforcedKeys: true, dryRun: true });
+  const problems = dry
+    .is(200, '0', { state: 'succeeded' })
+    .at<{ kind: string; reason: string }[]>('result', 'problems');
+  const range = 'are not from 1900-01-01 to before 2300-01-01, which the engine can hold';
+  assert.deepEqual(
+    problems.flatMap(({ kind, reason }) => (kind === 'values' ? reason : [])),
+    [
+      `2 values of the column "day" ${range}`,
+      `1 values of the column "moment" ${range}`,
+      `1 values of the column "zoned" ${range}`,
+    ],
+  );
+  // Of the other tables.
+  assert.ok(dry.at<number>('result', 'estimatedSeconds') >= 0);
+  const refused = await move({ warehouse: 'cluster', dropUnenforcedKeys: true });
+  assert.equal(refused.at('error', 'code'), 'MOVE_BLOCKED', JSON.stringify(refused.result));
+  assert.deepEqual(await sql('SELECT count(*) FROM d.t'), [[53]]);
+  await sql('DELETE FROM d.t WHERE id >= 100');
+});
+
+test('a value within a list that the cluster cannot hold ends the move, and the catalog stays', { skip }, async () => {
+  const columns = [{ name: 'days', type: 'ARRAY<DATE>' }];
+  (await server.post('/api/v2/catalogs/lake/databases/d/tables', { name: 'nested', columns })).is(201);
+  await sql("INSERT INTO d.nested VALUES ([DATE '9999-12-31'])");
   const failed = await move({ warehouse: 'cluster', dropUnenforcedKeys: true });
   assert.equal(failed.at('error', 'code'), 'DATA_INVALID', JSON.stringify(failed.result));
   (await server.get('/api/v2/catalogs/lake')).is(200, '0', { warehouse: 'default' });
-  assert.deepEqual(await sql('SELECT count(*) FROM d.t'), [[51]]);
+  assert.deepEqual(await sql('SELECT count(*) FROM d.nested'), [[1]]);
 });
 
 test('views are carried over, and block what would break them', { skip }, async () => {
