@@ -164,7 +164,8 @@ export function startDurableCluster(): void {
 
 async function startCluster({ isDurable = false } = {}): Promise<Cluster> {
   const { base: usualBase, ids, asUser } = clusterSetup();
-  const base = isDurable ? tmpdir() : usualBase;
+  // The directory of the tests is of their user only, and in memory.
+  const base = isDurable ? '/tmp' : usualBase;
   const { uid, gid } = ids;
   const directory = mkdtempSync(join(base, 'tabularium-pg-'));
   process.once('exit', () => rmSync(directory, { recursive: true, force: true }));

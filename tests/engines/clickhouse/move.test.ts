@@ -17,7 +17,7 @@ const fromFiles = new Set<string>();
 const recorded = (engine: EngineWarehouse): EngineWarehouse =>
   engineWith(engine, {
     execute(...[statement, options]: Parameters<EngineWarehouse['execute']>) {
-      const [, table] = /^SELECT .* FROM "d"\."(\w+)"$/.exec(statement.sql) ?? [];
+      const [, table] = /^SELECT (?!count\().* FROM "d"\."(\w+)"$/.exec(statement.sql) ?? [];
       if (table !== undefined) asRows.add(table);
       return engine.execute(statement, options);
     },
