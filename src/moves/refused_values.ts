@@ -1,14 +1,14 @@
 // Values of a catalog that the target of a move cannot hold: dates and times out of its range. Each table that has such columns is read once. Values
-// within lists, maps and structs are not looked at; the copy of their table fails.
+// within lists, maps and structs are not checked; the copy of their table fails.
 import { join } from 'node:path';
 import type { EngineLimits } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TypeKind } from '../model/types.ts';
-import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
 import type { MoveProblem, TableToMove } from './move_plan.ts';
-import { type MoveSides, quoted } from './table_copier.ts';
+import { quoted, readSource } from './source_rows.ts';
+import type { MoveSides } from './table_copier.ts';
 
 interface ValuesToRead {
   readonly tables: readonly TableToMove[];
@@ -20,14 +20,11 @@ interface ValuesToRead {
 
 type Dates = NonNullable<EngineLimits['dates']>;
 
-const readMsMax = 24 * 3_600_000;
-const pageBytesMax = 1024 * 1024;
-
-/** How a statement writes the begin of a day. */
-const literals: Partial<Record<TypeKind, (date: string) => string>> = {
+/** How a statement writes a time of a day. */
+const literals: Partial<Record<TypeKind, (date: string, time: string) => string>> = {
   DATE: (date) => `DATE '${date}'`,
-  DATETIME: (date) => `TIMESTAMP '${date} 00:00:00'`,
-  TIMESTAMPTZ: (date) => `TIMESTAMPTZ '${date} 00:00:00+00'`,
+  DATETIME: (date, time) => `TIMESTAMP '${date} ${time}'`,
+  TIMESTAMPTZ: (date, time) => `TIMESTAMPTZ '${date} ${time}+00'`,
 };
 
 export async function refusedValues(values: ValuesToRead, signal: AbortSignal): Promise<MoveProblem[]> {
@@ -38,7 +35,7 @@ export async function refusedValues(values: ValuesToRead, signal: AbortSignal): 
   for (const table of values.tables) {
     const { database, name } = table;
     for (const [column, count] of await countOutside(table, dates, values, signal)) {
-      const reason = `${count} values of the column ${JSON.stringify(column)} are not from ${dates.from} to before ${dates.before}, which the engine can hold`;
+      const reason = `${count} values of the column ${JSON.stringify(column)} are not from ${dates.first} to ${dates.last}, which the engine can hold`;
       problems.push({ kind: 'values', database, name, reason, blocks: true, consent: null });
     }
   }
@@ -48,26 +45,21 @@ export async function refusedValues(values: ValuesToRead, signal: AbortSignal): 
 /** The columns that have such values, and how many. */
 async function countOutside(
   { database, name: table, spec }: TableToMove,
-  { from, before }: Dates,
+  { first, last }: Dates,
   { sides, source: catalog, principal, spool }: ValuesToRead,
   signal: AbortSignal,
 ): Promise<readonly (readonly [column: string, count: number])[]> {
   const counts = spec.columns.flatMap(({ name, type: { kind } }) => {
     const literal = literals[kind];
+    if (!literal) return [];
     const column = quoted(name);
-    return literal
-      ? [{ name, sql: `count(*) FILTER (WHERE ${column} < ${literal(from)} OR ${column} >= ${literal(before)})` }]
-      : [];
+    const [from, to] = [literal(first, '00:00:00'), literal(last, '23:59:59.999999')];
+    return [{ name, sql: `count(*) FILTER (WHERE ${column} < ${from} OR ${column} > ${to})` }];
   });
   if (counts.length === 0) return [];
-  const { engine } = sides.source;
   const sql = `SELECT ${counts.map((count) => count.sql).join(', ')} FROM ${quoted(database)}.${quoted(table)}`;
-  const analysis = await engine.analyze({ sql, catalog, database }, { principal, signal });
-  if (analysis.kind !== 'select') throw new Failure('CHANGE_IN_PROGRESS', 'the table is being changed');
-  const resultPath = join(spool, 'values');
-  const statement = { sql, catalog, database };
-  const options = { signal, analysis, numbers: 'number', timeoutMs: readMsMax, resultPath, pageBytesMax } as const;
-  const { rows } = await engine.execute(statement, options);
+  const options = { principal, signal, resultPath: join(spool, 'values') };
+  const { rows } = await readSource(sides.source.engine, { sql, catalog, database }, options);
   if (rows.kind !== 'text') throw new Error('a row of counts is longer than a page');
   const [found = []] = parseJson(`[${rows.text}]`, Number.POSITIVE_INFINITY) as number[][];
   return counts.flatMap(({ name }, index) => ((found[index] ?? 0) > 0 ? [[name, Number(found[index])] as const] : []));

@@ -12,14 +12,11 @@ import type { Principal } from '../model/principal.ts';
 import type { TableDefinition } from '../model/records.ts';
 import type { TypeKind } from '../model/types.ts';
 import { rowReader } from '../query/rows/row_validation.ts';
-import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
+import { quoted, readSource } from './source_rows.ts';
 
-/** The size of a page of rows that is copied as JSON. */
-const pageBytesMax = 4 * 1024 * 1024;
 /** Of a file that is to measure the speed. */
 const rowsOfPart = 1_000_000;
-const readMsMax = 24 * 3_600_000;
 /** How many parts of a table are loaded at the same time. */
 const loadsAtOnce = 2;
 
@@ -210,14 +207,10 @@ export class TableCopier {
     resultPath: string,
     { signal }: CopyOptions,
   ): Promise<StatementResult> {
-    const { engine } = this.#source;
     const columns = definition.columns.map(({ name }) => quoted(name)).join(', ');
     const sql = `SELECT ${columns} FROM ${quoted(from.database)}.${quoted(from.table)}`;
     const statement = { sql, catalog: from.catalog, database: from.database };
-    const analysis = await engine.analyze(statement, { principal: this.#principal, signal });
-    if (analysis.kind !== 'select') throw new Failure('CHANGE_IN_PROGRESS', 'the table is being changed');
-    const options = { signal, analysis, numbers: 'number', timeoutMs: readMsMax, resultPath, pageBytesMax } as const;
-    return engine.execute(statement, options);
+    return readSource(this.#source.engine, statement, { principal: this.#principal, signal, resultPath });
   }
 }
 
@@ -239,6 +232,3 @@ async function rowsOfParquet(path: string): Promise<number> {
     await file.close();
   }
 }
-
-/** As standard SQL quotes names. */
-export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;

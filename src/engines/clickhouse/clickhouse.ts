@@ -4,6 +4,7 @@ import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { Engine } from '../port/engine.ts';
 import { probeServer } from './cluster/probe.ts';
 import { nameTooLong } from './names.ts';
+import { dates } from './types/row_text.ts';
 import { openWarehouse } from './warehouse.ts';
 
 /** Types that a sorting key cannot have, or whose values are not compared. */
@@ -23,7 +24,7 @@ export const clickhouseWith = ({ hosts }: { readonly hosts?: HostAllowlist } = {
     throw new Error('rows have no positions');
   },
   isReachedByAllServers: true,
-  limits: { columnsMax: 2000, dates: { from: '1900-01-01', before: '2300-01-01' } },
+  limits: { columnsMax: 2000, dates },
   capabilities: {
     enforcedKeys: false,
     upsert: false,

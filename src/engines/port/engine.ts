@@ -197,8 +197,8 @@ export interface EngineWarehouseOptions {
 
 export interface EngineLimits {
   readonly columnsMax: number;
-  /** The days of its dates and times, as YYYY-MM-DD; absent: those of every engine. */
-  readonly dates?: { readonly from: string; readonly before: string };
+  /** The first and the last day of its dates and times, as YYYY-MM-DD; absent: those of every engine. */
+  readonly dates?: { readonly first: string; readonly last: string };
 }
 
 export interface Engine {

@@ -13,7 +13,7 @@ export const armedServer = new URL('armed_server.ts', import.meta.url);
 /** A fault at a step, as `Place` says who takes part. */
 export interface Blow<Place> {
   readonly name: string;
-  /** It strikes the server that holds, which goes on when the fault ends. */
+  /** It strikes the server that holds, which continues when the fault ends. */
   readonly isOfServer: boolean;
   of(place: Place): Fault;
 }
@@ -47,7 +47,7 @@ export const holdAt = (server: ClusterServer, fault: StepFault): Promise<void> =
 /** Ends what `holdAt` began, unless the server holds. @returns as `disarm`; it holds if that is a step. */
 export async function heldAt(server: ClusterServer, fault: StepFault): Promise<string | number> {
   const call = (server.isStopped ? struckAt(server) : undefined) ?? (await disarm(server, fault));
-  // Between the note of the step and the signal nothing must let it go on.
+  // Between the note of the step and the signal nothing must let it continue.
   if (typeof call === 'string') await eventually('the server holds', () => server.isStopped);
   return call;
 }

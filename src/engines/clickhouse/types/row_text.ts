@@ -12,8 +12,7 @@ export type ValueWriter = (value: unknown) => string;
 class OutOfRange extends Error {}
 
 /** The years of the types Date32 and DateTime64. */
-const firstDate = '1900-01-01';
-const lastDate = '2299-12-31';
+export const dates = { first: '1900-01-01', last: '2299-12-31' } as const;
 
 /** The data of an INSERT, and what precedes its format. */
 export interface RowsText {
@@ -66,7 +65,7 @@ function linesOf(batch: RowsBatch, flagged: readonly number[] | undefined): Rows
 const violationOf = (index: number, { name }: ColumnDefinition): Violation => ({
   pointer: `/rows/${index}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
   rule: 'range',
-  message: `the engine has dates from ${firstDate} to ${lastDate}`,
+  message: `the engine has dates from ${dates.first} to ${dates.last}`,
 });
 
 /** The bytes of a text as characters. */
@@ -89,7 +88,7 @@ const date: ValueWriter = (value) => `"${inRange(String(value))}"`;
 const datetime: ValueWriter = (value) => `"${inRange(microseconds(String(value).replace('T', ' ')))}"`;
 
 function inRange(time: string): string {
-  if (time < firstDate || time.slice(0, lastDate.length) > lastDate) throw new OutOfRange();
+  if (time < dates.first || time.slice(0, dates.last.length) > dates.last) throw new OutOfRange();
   return time;
 }
 
