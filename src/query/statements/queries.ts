@@ -221,12 +221,18 @@ export class Queries {
   }
 
   /** Returns the definition of a view of the query in the database of the request. The caller must be allowed to run the query. */
-  readView(request: QueryRequest & { readonly database: string }, caller: Caller): Promise<ViewReading> {
-    return this.#inspect(request, caller, (engine, statement, { kind }) => {
-      if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'only SELECT is allowed in a view');
-      // The readers of a view differ from its creator, so functions about the caller are refused in views.
-      return engine.readView({ ...statement, caller: undefined, database: statement.database ?? request.database });
-    });
+  async readView(request: QueryRequest & { readonly database: string }, caller: Caller): Promise<ViewReading> {
+    try {
+      return await this.#inspect(request, caller, (engine, statement, { kind }) => {
+        if (kind !== 'select') throw new Failure('SQL_NOT_SUPPORTED', 'only SELECT is allowed in a view');
+        // The readers of a view differ from its creator, so functions about the caller are refused in views.
+        return engine.readView({ ...statement, caller: undefined, database: statement.database ?? request.database });
+      });
+    } catch (error) {
+      // An analysis may need values for parameters, and the definition of a view cannot have any.
+      if (!(error instanceof Failure) || error.code !== 'PARAMETERS_INVALID') throw error;
+      throw new Failure('SQL_NOT_SUPPORTED', 'a view cannot have parameters; write the values into its query');
+    }
   }
 
   async #inspect<T>(
