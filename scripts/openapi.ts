@@ -88,7 +88,7 @@ function enginesPage(): string {
     'A warehouse stores its catalogs in, and runs its SQL on, the engine that its field `engine` names. What differs between engines and',
     'shows in the API is listed here as capabilities. A request that needs a capability which the engine of its warehouse lacks is answered',
     '400 [`NOT_SUPPORTED_BY_ENGINE`](codes.md); `result.capability` and `result.engine` name both. A restore of a backup that contains',
-    'rows, keys or views ends its task with this code where the engine lacks `catalogSnapshots`, `enforcedKeys` or `views`.',
+    'rows, keys or views ends its task with this code where the engine lacks `backups`, `enforcedKeys` or `views`.',
     '',
     `| capability | ${engines.map(({ name }) => name).join(' | ')} | meaning |`,
     `|---|${'---|'.repeat(engines.length)}---|`,

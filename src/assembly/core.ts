@@ -12,9 +12,9 @@ import type { ReplicaFinding, ReplicaNotices } from '../engines/cluster/replica_
 import type { Engine } from '../engines/port/engine.ts';
 import type { WarehouseReports } from '../engines/warehouses/other_servers.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
+import { WriteReporter } from '../holds/write_reporter.ts';
 import { networkOf } from '../http/connection/client_address.ts';
 import { release } from '../model/release.ts';
-import { WriteReporter } from '../moves/write_reporter.ts';
 import { ResultStore } from '../query/results/result_store.ts';
 import { resultUsage } from '../query/results/result_usage.ts';
 import { userOfVisitor } from '../resources/namespaces/bootstrap.ts';

@@ -19,10 +19,12 @@ import type { TableSpec } from '../model/records.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
 import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
+import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { HandedBack, RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { consistentSnapshot, readDefinitions, type SourceDefinitions } from './definitions.ts';
+import { takeSnapshot } from './held_snapshots.ts';
 import {
   type BackedUpPart,
   backupFolder,
@@ -69,6 +71,7 @@ interface Parts {
   readonly directory: Directory;
   readonly trail: Trail;
   readonly store: Store;
+  readonly holder: LeaseHolder;
   readonly tasks: Pick<Tasks, 'submit' | 'notify' | 'get'>;
   readonly secrets: TargetSecrets;
   readonly targets: BackupTargets;
@@ -166,7 +169,9 @@ export class Backups {
     const staging = join(this.#parts.spoolDirectory, 'backups', newId());
     await mkdir(staging, { recursive: true, mode: 0o700 });
     const { catalog, metadataCategories } = this.#parts;
-    const consistent = await consistentSnapshot(catalog, objectId, metadataCategories, engine, signal).catch(
+    const take = (root: SourceDefinitions['root']) =>
+      takeSnapshot(this.#parts, { engine, root, taskId: backupId, signal });
+    const consistent = await consistentSnapshot(catalog, objectId, metadataCategories, take, signal).catch(
       async (error) => {
         await rm(staging, { recursive: true, force: true });
         throw error;
@@ -177,8 +182,9 @@ export class Backups {
       const tables = await this.#tables(definitions, snapshot, signal);
       const sender = new PartUploader({ target, backupId, staging, snapshot, signal, progress }, base, files);
       const sent = await sender.send(tables);
-      const { release } = this.#parts;
-      const manifest = manifestOf({ backupId, takenAt, release }, definitions, tables, sent);
+      const { release, warehouses } = this.#parts;
+      const { name: engineName } = await warehouses.engineOf(definitions.root.spec.warehouse);
+      const manifest = manifestOf({ backupId, takenAt, release, engine: engineName }, definitions, tables, sent);
       await settleFiles(target, manifest, signal);
       await target.writeSmall(manifestPath(backupId), manifestText(manifest), signal);
       const { filesSent, bytesSent } = sender;
@@ -204,6 +210,8 @@ export class Backups {
     const { secrets } = this.#parts;
     const { taskId, startedAt, state, endedAt } = task;
     if ((await secrets.get(taskId)) === undefined) return;
+    // Its server may have died while it held the writes.
+    await this.#parts.catalog.endSnapshotHold(taskId);
     if (startedAt !== null && state !== 'succeeded') {
       const isLate = endedAt !== null && Date.now() - Date.parse(endedAt) > clearRetryMsMax;
       try {
@@ -260,7 +268,7 @@ async function findLatest(
 }
 
 function manifestOf(
-  head: Pick<Manifest, 'backupId' | 'takenAt' | 'release'>,
+  head: Pick<Manifest, 'backupId' | 'takenAt' | 'release' | 'engine'>,
   { root, source, databases }: SourceDefinitions,
 
   uploaded: readonly TableToUpload[],

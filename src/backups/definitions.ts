@@ -3,7 +3,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Snapshot } from '../engines/port/snapshot.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec, ViewSpec } from '../model/records.ts';
@@ -87,19 +86,19 @@ export interface Consistent {
   readonly takenAt: string;
 }
 
-/** The caller closes the snapshot. Throws RetryableError if the definitions keep changing. */
+/** `take`: takes a snapshot of a catalog. The caller closes it. Throws RetryableError if the definitions keep changing. */
 export async function consistentSnapshot(
   catalog: Catalog,
   objectId: string,
   categories: readonly MetadataCategory[],
-  engine: EngineWarehouse,
+  take: (root: CatalogObject<CatalogSpec>) => Promise<Snapshot>,
   signal: AbortSignal,
 ): Promise<Consistent> {
   const deadline = performance.now() + settledWaitMs;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
     const definitions = await readDefinitions(catalog, objectId, categories);
     if (isSettled(definitions)) {
-      const snapshot = await beginSnapshot(engine, catalogRef(definitions.root), signal);
+      const snapshot = await unlessRenamed(take(definitions.root));
       const takenAt = new Date().toISOString();
       try {
         const after = snapshot && (await readDefinitions(catalog, objectId, categories));
@@ -117,13 +116,9 @@ export async function consistentSnapshot(
 }
 
 /** Returns undefined if the catalog has just been renamed. */
-async function beginSnapshot(
-  engine: EngineWarehouse,
-  catalog: CatalogRef,
-  signal: AbortSignal,
-): Promise<Snapshot | undefined> {
+async function unlessRenamed(taken: Promise<Snapshot>): Promise<Snapshot | undefined> {
   try {
-    return await engine.snapshot(catalog, { signal });
+    return await taken;
   } catch (error) {
     if (error instanceof Failure && error.code === 'CHANGE_IN_PROGRESS') return undefined;
     throw error;

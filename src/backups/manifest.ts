@@ -70,6 +70,8 @@ const Manifest = Type.Object({
   backupId: Id,
   takenAt: Type.String({ format: 'date-time' }),
   release: Type.String(),
+  /** That wrote the rows; absent: one that has snapshots of catalogs. Only the same engine reads them. */
+  engine: Type.Optional(Type.String()),
   of: Type.Object({
     category: Type.Union([Type.Literal('catalogs'), Type.Literal('databases')]),
     id: Id,

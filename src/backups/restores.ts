@@ -94,6 +94,7 @@ interface Chosen {
 type RestoredDatabase = NewChild & { readonly children: NewChild[] };
 
 interface Work extends Run {
+  readonly taskId: string;
   readonly principal: Principal;
   readonly target: BackupTarget;
   readonly engine: EngineWarehouse;
@@ -145,13 +146,14 @@ export class Restores {
       const files = await listFiles(target, run.signal);
       const chosen = await this.#chooseBackup(task, stored, target, files, run.signal);
       await this.#authorizeSource(chosen.manifest, request, task.principal);
-      validateBackup(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
+      validateBackup(chosen, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
       const { principal } = task;
       const admission = { principal, signal: run.signal, isTask: true } as const;
       return await warehouses.admit(request.warehouse, admission, (engine) => {
         const work = {
           ...run,
+          taskId: task.taskId,
           principal,
           target,
           engine,
@@ -235,7 +237,11 @@ export class Restores {
     for (const { tables, views, objects = [], ...database } of databases) {
       const ref = { catalog, database: isCatalog ? database.name : name };
       const { signal } = work;
-      if (isCatalog) await work.engine.apply({ kind: 'createDatabase', database: ref }, { step: newId(), signal });
+      if (isCatalog)
+        await work.engine.apply(
+          { kind: 'createDatabase', database: ref },
+          { step: `${work.taskId}/database/${database.id}`, signal },
+        );
       const children: NewChild[] = objects.map((object) => restoredObject(object, this.#parts.metadataCategories));
       for (const table of tables)
         children.push(await this.#table(table, { ...ref, table: table.name }, warehouse, work));
@@ -263,20 +269,23 @@ export class Restores {
   }
 
   async #table(table: BackedUpTable, ref: TableRef, warehouse: string, work: Work): Promise<NewChild> {
-    const { engine, target, staging, signal, progress, rows } = work;
+    const { taskId, engine, target, staging, signal, progress, rows } = work;
     const spec = await this.#spec(table, warehouse, engine);
     const definition = this.#parts.definitionOf(spec);
-    await engine.apply({ kind: 'createTable', table: ref, definition }, { step: newId(), signal });
+    // The same in every attempt: a server that has done it does it no second time.
+    const step = `${taskId}/table/${table.id}`;
+    await engine.apply({ kind: 'createTable', table: ref, definition }, { step, signal });
     const rowsPresent = work.isRetry ? (await engine.tableStatistics(ref)).rowCount : 0;
     let rowsBefore = 0;
-    for (const part of table.parts) {
+    for (const [index, part] of table.parts.entries()) {
       progress({ ...rows, unit: 'rows' });
       if (rowsBefore + part.rows > rowsPresent) {
         const path = join(staging, `${newId()}.parquet`);
         await downloadPart(target, part, path, { signal, ms: this.#parts.loading.fetchMs });
         try {
-          const restored = { table: ref, columns: definition.columns, path, rowsBefore, rows: part.rows };
-          await engine.restorePart(restored, { signal });
+          const { rows: partRows } = part;
+          const restored = { table: ref, columns: definition.columns, path, rowsBefore, rows: partRows };
+          await engine.restorePart({ ...restored, step: `${step}/${index}` }, { signal });
         } finally {
           await rm(path, { force: true });
         }
@@ -334,7 +343,7 @@ function metadataOf({ comment, properties }: { readonly comment?: string; readon
 
 /** Checked before anything is created: what the engine supports, valid names, and files that exist. */
 function validateBackup(
-  databases: readonly BackedUpDatabase[],
+  { manifest, databases }: Chosen,
   engine: Engine,
   files: ReadonlyMap<string, TargetFile>,
   { bytesMax }: { readonly bytesMax: number },
@@ -346,7 +355,7 @@ function validateBackup(
     );
     if (hasKey) requireCapability(engine, 'enforcedKeys');
     if (views.length > 0) requireCapability(engine, 'views');
-    if (tables.some(({ parts }) => parts.length > 0)) requireCapability(engine, 'catalogSnapshots');
+    if (tables.some(({ parts }) => parts.length > 0)) requireSameEngine(manifest, engine);
     checkNames([...tables, ...views], (name) => engine.reservedName('tables', name));
     for (const named of Map.groupBy(objects, ({ category }) => category).values()) checkNames(named);
     for (const { path, bytes } of tables.flatMap(({ parts }) => parts)) {
@@ -359,6 +368,15 @@ function validateBackup(
         throw unusableBackup(`file ${file} has ${found.bytes} bytes instead of ${bytes}`, { file });
     }
   }
+}
+
+/** Engines write rows to files each in their own way. */
+function requireSameEngine({ engine: writer }: Manifest, engine: Engine): void {
+  requireCapability(engine, 'backups');
+  if (writer === undefined ? engine.capabilities.catalogSnapshots : writer === engine.name) return;
+  throw unusableBackup(
+    `its rows were written by ${writer === undefined ? 'another engine' : `the engine ${writer}`}; restore it into a warehouse of that engine, and move the catalog from there`,
+  );
 }
 
 /** `reservedName`: why the engine does not accept a name. */

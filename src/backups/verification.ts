@@ -3,6 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
+import { footerBytes, rowsOfFooter } from '../engines/data_files/parquet_footer.ts';
 import { dayMs } from '../model/durations.ts';
 import { Failure } from '../standard/failure.ts';
 import {
@@ -14,7 +15,6 @@ import {
   manifestName,
   manifestPath,
 } from './manifest.ts';
-import { footerBytes, rowsOfFooter } from './parquet_footer.ts';
 import {
   type BackupTarget,
   backupNotFound,

@@ -41,7 +41,14 @@ import {
   switchMove,
   takeMove,
 } from './moves/move_catalog.ts';
-import { askServers, endAsking, endHold } from './moves/move_reports.ts';
+import {
+  askServers,
+  beginSnapshotHold,
+  endAsking,
+  endHold,
+  endSnapshotHold,
+  requireSnapshotHold,
+} from './moves/move_reports.ts';
 import type {
   CatalogObject,
   Category,
@@ -267,12 +274,26 @@ export class Catalog extends CatalogReader {
     return switchMove(this.#context, move, change);
   }
 
-  /** Asks the other servers that write to the catalog of a move for a report. @returns the number of the question. */
+  /** From now on the other servers can be asked to hold their writes for a snapshot. Idempotent. */
+  beginSnapshotHold(hold: { readonly taskId: string; readonly catalogId: string; readonly warehouse: string }) {
+    return beginSnapshotHold(this.#context, hold);
+  }
+
+  /** Throws CHANGE_IN_PROGRESS if writes have continued since the hold of this question was reported. */
+  requireSnapshotHold(taskId: string, asks: number): Promise<void> {
+    return requireSnapshotHold(this.#context, taskId, asks);
+  }
+
+  endSnapshotHold(taskId: string): Promise<void> {
+    return endSnapshotHold(this.#context, taskId);
+  }
+
+  /** Asks the other servers that write to the catalog of a move or snapshot for a report. @returns the number of the question. */
   askServers(taskId: string, isHeld: boolean): Promise<number> {
     return askServers(this.#context, taskId, isHeld);
   }
 
-  /** Lets other servers write to the catalog of a move again. `asks`: only if that was the last question. @returns whether it did. */
+  /** Lets other servers write to the catalog of a move or snapshot again. `asks`: only if that was the last question. @returns whether it did. */
   endHold(taskId: string, asks?: number): Promise<boolean> {
     return endHold(this.#context, taskId, asks);
   }

@@ -114,6 +114,8 @@ async function storedCatalogs(
     .innerJoin('objects', 'objects.id', 'catalog_moves.catalog_id')
     .select(['target_id', 'objects.name'])
     .where('switched_at', 'is', null)
+    // A snapshot.
+    .whereRef('target_id', '!=', 'catalog_id')
     .execute();
   return rows.map(({ id, name, category, state, spec, warehouse }) => {
     if (category === leftCopyCategory) return { id, names: [leftName(id)], warehouse };

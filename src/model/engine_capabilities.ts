@@ -27,9 +27,14 @@ export const engineCapabilities = define({
     feature: 'restoring dropped objects',
     meaning: 'Dropped objects can be restored. Otherwise DELETE deletes the data at once, as with `purge=true`.',
   },
+  backups: {
+    feature: 'backups of a catalog',
+    meaning: 'Catalogs and databases can be backed up as of one instant, and restored.',
+  },
   catalogSnapshots: {
     feature: 'snapshots of a catalog',
-    meaning: 'All tables of a catalog can be read as of one instant while they are written, and their rows restored.',
+    meaning:
+      'All tables of a catalog can be read as of one instant while they are written. Otherwise writes wait while a backup begins.',
   },
   profile: {
     feature: 'profiles of queries',

@@ -3,6 +3,8 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogMove } from '../catalog/moves/move_catalog.ts';
 import type { CatalogRef, TableRef } from '../engines/port/refs.ts';
+import { PausedWrites } from '../holds/paused_writes.ts';
+import type { WriteMoment, WritesOfServers } from '../holds/writes_of_servers.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition, TableSpec } from '../model/records.ts';
 import { type ChecksumDifference, checksumDifference, type TableChecksum } from '../model/table_checksum.ts';
@@ -19,15 +21,13 @@ import {
   type TableToMove,
 } from './move_plan.ts';
 import { createViews, type MovedViews, namesCatalog } from './moved_views.ts';
-import type { MovedWrites, WriteMoment } from './moved_writes.ts';
-import { PausedWrites } from './paused_writes.ts';
 import { copySteps } from './steps.ts';
 import { type MoveSides, TableCopier } from './table_copier.ts';
 
 interface CopyParts {
   readonly catalog: Catalog;
   readonly store: Store;
-  readonly writes: MovedWrites;
+  readonly writes: WritesOfServers;
   readonly spool: string;
   readonly principal: Principal;
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
@@ -353,7 +353,7 @@ export class MoveCopy {
     const views = await this.#createViews(signal);
     const refused = refusedViews(views, request);
     requireUnblocked(refused);
-    paused.requireTime();
+    if (!paused.suspendEnd()) throw new Failure('MOVE_PAUSE_EXCEEDED', 'the time without writes is over');
     const result = resultOf({ rounds: this.#rounds, pausedMs: () => paused.elapsedMs, problems: refused });
     const changedTables = plan.tables.filter(({ spec, target }) => JSON.stringify(spec) !== JSON.stringify(target));
     await this.#parts.catalog.switchMove(move, {

@@ -13,6 +13,8 @@ import { type CatalogMove, leftName } from '../catalog/moves/move_catalog.ts';
 import type { Engine, EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
+import { AskedServers, ServerNotAnswering } from '../holds/asked_servers.ts';
+import { WritesOfServers } from '../holds/writes_of_servers.ts';
 import { newId } from '../model/ids.ts';
 import type { BackendSpec, TableDefinition, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -20,7 +22,6 @@ import { Failure, objectNotFound, type Violation } from '../standard/failure.ts'
 import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { Cancelled, RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
-import { AskedServers } from './asked_servers.ts';
 import { MoveCopy } from './move_copy.ts';
 import {
   type MovePlan,
@@ -30,7 +31,6 @@ import {
   planMove,
   requireUnblocked,
 } from './move_plan.ts';
-import { MovedWrites } from './moved_writes.ts';
 import { refusedValues } from './refused_values.ts';
 import { measureSpeed } from './speed.ts';
 import type { MoveSides } from './table_copier.ts';
@@ -71,7 +71,7 @@ const backendsMax = 1000;
 export class Moves {
   readonly #parts: MovesParts;
   /** By the task: the store could not be asked whether the move has switched. */
-  readonly #unsure = new Map<string, MovedWrites>();
+  readonly #unsure = new Map<string, WritesOfServers>();
 
   constructor(parts: MovesParts) {
     this.#parts = parts;
@@ -120,7 +120,8 @@ export class Moves {
       const switched = await catalog.findMove(task.taskId);
       if (!switched?.isSwitched) throw new RetryableError('the move was interrupted');
       return await this.#leave(switched, switched.progress as MoveResult, unlessCancelled(run.signal));
-    } catch (error) {
+    } catch (thrown) {
+      const error = toFailure(thrown);
       if (error instanceof Failure || error instanceof RetryableError) throw error;
       throw new RetryableError('the move was interrupted', { cause: error });
     }
@@ -182,7 +183,8 @@ export class Moves {
         });
         isSwitched = true;
       });
-    } catch (error) {
+    } catch (thrown) {
+      const error = toFailure(thrown);
       const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
       if (!isSwitched) trail.enqueue(actor, { outcome: code, objectId: move.catalogId, details });
       throw error;
@@ -212,11 +214,11 @@ export class Moves {
   }
 
   /** By all servers that write to the warehouse. */
-  async #writesOf(warehouse: string, { catalogId, taskId }: CatalogMove): Promise<MovedWrites> {
+  async #writesOf(warehouse: string, { catalogId, taskId }: CatalogMove): Promise<WritesOfServers> {
     const { warehouses, store } = this.#parts;
     const isShared = store.isShared && (await warehouses.engineOf(warehouse)).isReachedByAllServers;
     const others = isShared ? new AskedServers(this.#parts, taskId) : undefined;
-    return new MovedWrites(await warehouses.writesOf(warehouse), catalogId, others);
+    return new WritesOfServers(await warehouses.writesOf(warehouse), { taskId, catalogId, kind: 'move' }, others);
   }
 
   /** Takes the old copy out of the way of its name in the old warehouse, once nothing reads it any more. */
@@ -235,7 +237,7 @@ export class Moves {
     return result;
   }
 
-  async #readsEnded(writes: MovedWrites, signal: AbortSignal): Promise<void> {
+  async #readsEnded(writes: WritesOfServers, signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + readsEndMsMax;
     for (let quietSince = performance.now(); performance.now() < deadline; ) {
       if (await writes.isRead(signal)) quietSince = performance.now();
@@ -357,6 +359,12 @@ export class Moves {
     );
   }
 }
+
+/** A server that does not answer is of a release without moves: another attempt would not help. */
+const toFailure = (error: unknown): unknown =>
+  error instanceof ServerNotAnswering
+    ? new Failure('MOVE_NOT_POSSIBLE', error.message, { server: error.serverId })
+    : error;
 
 /** Also aborted when the server stops, but not when the task is cancelled: after the switch it is too late for that. */
 function unlessCancelled(signal: AbortSignal): AbortSignal {

@@ -2,7 +2,7 @@
 // except where the source can only export the whole table. Each copy begins with an empty table, and each of its parts is inserted once.
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { footerBytes, rowsOfFooter, tailBytes } from '../backups/parquet_footer.ts';
+import { rowsOfParquet } from '../engines/data_files/parquet_footer.ts';
 import type { Engine, EngineWarehouse } from '../engines/port/engine.ts';
 import type { TableRef } from '../engines/port/refs.ts';
 import type { PartToRestore, Snapshot } from '../engines/port/snapshot.ts';
@@ -141,7 +141,7 @@ export class TableCopier {
     try {
       if (adapter.capabilities.catalogSnapshots) {
         const { columns } = definition;
-        await engine.restorePart({ table: to, columns, path, rowsBefore, rows, isOfOther }, { signal });
+        await engine.restorePart({ table: to, columns, path, rowsBefore, rows, isOfOther, step: newId() }, { signal });
         return;
       }
       const work = {
@@ -168,6 +168,7 @@ export class TableCopier {
     const rowsMax = partsMax === undefined ? undefined : partsMax * rowsOfPart;
     await this.#source.engine.writeCopy?.({ ...table.from, columns }, path, { signal, rowsMax });
     const rows = await rowsOfParquet(path);
+    if (rows === undefined) throw new Error('an engine wrote a file that is no Parquet file');
     if (rows > 0) await this.#loadFile(table, path, { rows, rowsBefore: 0, isOfOther: true }, signal);
     copied?.(rows);
     return rows;
@@ -211,24 +212,5 @@ export class TableCopier {
     const sql = `SELECT ${columns} FROM ${quoted(from.database)}.${quoted(from.table)}`;
     const statement = { sql, catalog: from.catalog, database: from.database };
     return readSource(this.#source.engine, statement, { principal: this.#principal, signal, resultPath });
-  }
-}
-
-/** From its footer. */
-async function rowsOfParquet(path: string): Promise<number> {
-  const file = await open(path);
-  try {
-    const { size } = await file.stat();
-    const end = async (length: number): Promise<Buffer> => {
-      const bytes = Buffer.alloc(Math.min(length, size));
-      await file.read(bytes, 0, bytes.length, size - bytes.length);
-      return bytes;
-    };
-    const length = footerBytes(await end(tailBytes));
-    const rows = length === undefined ? undefined : rowsOfFooter(await end(length));
-    if (rows === undefined) throw new Error('an engine wrote a file that is no Parquet file');
-    return rows;
-  } finally {
-    await file.close();
   }
 }

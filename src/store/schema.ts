@@ -98,7 +98,7 @@ export interface SpentStepsTable {
 
 /**
  * Moves of catalogs to other warehouses. The data of a move go to a catalog with an id of its own, which the catalog has from the switch on:
- * then the row says what became of the earlier id.
+ * then the row says what became of the earlier id. A backup that holds the writes to a catalog has a row too, of a move to the same id.
  */
 export interface CatalogMovesTable {
   task_id: string;
@@ -116,7 +116,7 @@ export interface CatalogMovesTable {
   is_held: Generated<number>;
 }
 
-/** What a server has reported of its writes to a catalog that another one moves (moves/asked_servers.ts). */
+/** What a server has reported of its writes to a catalog that another one moves (holds/asked_servers.ts). */
 export interface MoveReportsTable {
   task_id: string;
   server_id: string;

@@ -102,7 +102,7 @@ test('without undrop, DELETE deletes at once', () =>
 
 for (const [capability, addTo] of [
   [
-    'catalogSnapshots',
+    'backups',
     async (database: string) => {
       const path = uri`/databases/${database}/tables/t`;
       (await server.put(path, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);

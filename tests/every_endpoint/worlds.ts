@@ -112,11 +112,11 @@ const cluster: World = {
     'the servers of a cluster are no processes of ours: tests/engines/clickhouse/lost_server.test.ts kills them',
   backgroundTables: tablesOfServers,
   skipped(operation) {
-    const { catalogSnapshots } = clickhouse.capabilities;
+    const { backups } = clickhouse.capabilities;
     const { endpoint } = operation;
     return (
       withoutServerBackups(operation) ??
-      (endpoint.action === 'restore' && !catalogSnapshots ? 'the engine takes no backups' : undefined)
+      (endpoint.action === 'restore' && !backups ? 'the engine takes no backups' : undefined)
     );
   },
   refusal: (operation) =>

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CatalogWrites } from '../../src/engines/copies/catalog_writes.ts';
-import { WriteReporter } from '../../src/moves/write_reporter.ts';
+import { WriteReporter } from '../../src/holds/write_reporter.ts';
 import { objectNotFound } from '../../src/standard/failure.ts';
 import { LeaseHolder } from '../../src/store/leases.ts';
 import { openSqliteStore, storeFileName } from '../../src/store/sqlite/sqlite_store.ts';

@@ -8,7 +8,7 @@ import { filesUnder, readSources, type Source } from './source_tree.ts';
 const levels = [
   ['resources'],
   ['jobs'],
-  ['http', 'query', 'catalog', 'backups', 'moves'],
+  ['http', 'query', 'catalog', 'backups', 'moves', 'holds'],
   ['access', 'tasks', 'engines', 'files', 'outbound'],
   ['store', 'client'],
   ['api'],

@@ -18,7 +18,7 @@ export const backupApi = (what: string) => ({
       'Always a task (202), whose id is that of the backup. Its result has `backupId`, `takenAt`, `since` (the base of the backup, or null), `databases`, `tables`, `rows`, `files`, `bytes`, and of them `filesSent` and `bytesSent`. A task that fails or is cancelled leaves no files. A backup does not contain grants and owners.',
     permission: { privilege: 'read', on: 'object' },
     codes: engineCodes,
-    needs: [{ capability: 'catalogSnapshots' }],
+    needs: [{ capability: 'backups' }],
     body: strictObject({ to: To, ...taskFields }, { title: 'BackupRequest' }),
     bodyRequired: true,
     task: 'backup',

@@ -1,5 +1,7 @@
-// What the server that moves a catalog asks of the other servers that write to it, and what they report, as rows of the store. A question may
-// hold the writes to the catalog: from its report on, a server begins none until it reads that the hold is over or the move has switched.
+// What the server that moves a catalog, or takes a snapshot of it for a backup, asks of the other servers that write to it, and what they
+// report, as rows of the store. A question may hold the writes to the catalog: from its report on, a server begins none until it reads that
+// the hold is over or the move has switched. A snapshot has a row like that of a move, which moves the catalog to itself.
+import type { HoldKind } from '../../engines/copies/catalog_writes.ts';
 import { Failure } from '../../standard/failure.ts';
 import { isRunning } from '../../store/index_conditions.ts';
 import type { LeaseHolder } from '../../store/leases.ts';
@@ -8,9 +10,10 @@ import type { CatalogContext, Tx } from '../changes/change_context.ts';
 
 type Db = Store['db'];
 
-/** A move, as the servers that write to its catalog see it. */
+/** A move or a snapshot, as the servers that write to its catalog see it. */
 export interface AskedMove {
   readonly taskId: string;
+  readonly kind: HoldKind;
   /** The catalog, by the id that it has before the switch. */
   readonly catalogId: string;
   /** The one that has the catalog; after the switch, the old copy. Null: that is not known. */
@@ -31,6 +34,41 @@ export function moveGivenUp(): Failure {
   return new Failure('TASK_INTERRUPTED', 'the move was given up after an interruption');
 }
 
+const holdLost = (): Failure =>
+  new Failure('CHANGE_IN_PROGRESS', 'writes to the catalog have continued before its snapshot was taken');
+
+/** From now on the other servers can be asked about the catalog, for a snapshot by this task. Idempotent. */
+export async function beginSnapshotHold(
+  { store, changes }: CatalogContext,
+  { taskId, catalogId, warehouse }: { readonly taskId: string; readonly catalogId: string; readonly warehouse: string },
+): Promise<void> {
+  await store.transaction(async (tx) => {
+    const row = { task_id: taskId, catalog_id: catalogId, target_id: catalogId };
+    const progress = JSON.stringify({ from: warehouse });
+    await tx
+      .insertInto('catalog_moves')
+      .values({ ...row, progress, switched_at: null })
+      .onConflict((conflict) => conflict.column('task_id').doUpdateSet({ progress }))
+      .execute();
+    changes.append(tx, { kind: 'move', taskId });
+  });
+}
+
+/** The hold of a snapshot is over, and nobody will be asked any more. Idempotent. */
+export async function endSnapshotHold({ store, changes }: CatalogContext, taskId: string): Promise<void> {
+  await store.transaction(async (tx) => {
+    const { numDeletedRows } = await tx.deleteFrom('catalog_moves').where('task_id', '=', taskId).executeTakeFirst();
+    if (numDeletedRows === 0n) return;
+    await tx.deleteFrom('move_reports').where('task_id', '=', taskId).execute();
+    changes.append(tx, { kind: 'move', taskId });
+  });
+}
+
+/** Throws CHANGE_IN_PROGRESS if writes have continued since the hold of this question was reported. */
+export async function requireSnapshotHold({ store }: CatalogContext, taskId: string, asks: number): Promise<void> {
+  if (!(await isHeldBy(store.db, taskId, asks))) throw holdLost();
+}
+
 /** Asks all servers for a new report. Throws TASK_INTERRUPTED if another process has the move. @returns the number of the question. */
 export async function askServers(context: CatalogContext, taskId: string, isHeld: boolean): Promise<number> {
   const { store, leases, changes } = context;
@@ -39,9 +77,12 @@ export async function askServers(context: CatalogContext, taskId: string, isHeld
       .updateTable('catalog_moves')
       .set((e) => ({ asks: e('asks', '+', 1), asked_by: leases.holderId, is_held: isHeld ? 1 : 0 }))
       .where('task_id', '=', taskId)
-      .returning(['asks', 'switched_at'])
+      .returning(['asks', 'switched_at', 'catalog_id', 'target_id'])
       .executeTakeFirst();
-    if (!row || (row.switched_at === null && !(await isOwn(tx, taskId, leases.holderId)))) throw moveGivenUp();
+    if (!row) throw moveGivenUp();
+    if (kindOf(row) === 'snapshot') {
+      if (!(await isOwnTask(tx, taskId, leases.holderId))) throw holdLost();
+    } else if (row.switched_at === null && !(await isOwn(tx, taskId, leases.holderId))) throw moveGivenUp();
     changes.append(tx, { kind: 'move', taskId });
     return row.asks;
   });
@@ -51,6 +92,14 @@ async function isOwn(tx: Tx, taskId: string, holderId: string): Promise<boolean>
   const intents = await tx.selectFrom('intents').select('leased_by').where('task_id', '=', taskId).execute();
   return intents.length === 2 && intents.every(({ leased_by }) => leased_by === holderId);
 }
+
+async function isOwnTask(tx: Tx, taskId: string, holderId: string): Promise<boolean> {
+  const own = tx.selectFrom('tasks').select('task_id').where('task_id', '=', taskId).where('leased_by', '=', holderId);
+  return (await own.executeTakeFirst()) !== undefined;
+}
+
+const kindOf = (row: { readonly catalog_id: string; readonly target_id: string }): HoldKind =>
+  row.catalog_id === row.target_id ? 'snapshot' : 'move';
 
 /** Lets the servers write again, unless the move has switched. `asks`: only if that is the last question. @returns whether it did. */
 export async function endHold(context: CatalogContext, taskId: string, asks?: number): Promise<boolean> {
@@ -66,17 +115,21 @@ export async function endHold(context: CatalogContext, taskId: string, asks?: nu
 
 /** Throws TASK_INTERRUPTED if writes have continued since the hold of this question was reported. */
 export async function requireHeld(tx: Tx, taskId: string, asks: number): Promise<void> {
-  const row = await tx
+  if (!(await isHeldBy(tx, taskId, asks))) throw moveGivenUp();
+}
+
+async function isHeldBy(db: Pick<Db, 'selectFrom'>, taskId: string, asks: number): Promise<boolean> {
+  const row = await db
     .selectFrom('catalog_moves')
     .select('asks')
     .where('task_id', '=', taskId)
     .where('asks', '=', asks)
     .where('is_held', '=', 1)
     .executeTakeFirst();
-  if (!row) throw moveGivenUp();
+  return row !== undefined;
 }
 
-/** All moves that writes may have to heed: those that have not switched, and those that did lately. `taskIds`: only these. */
+/** All moves and snapshots that writes may have to heed: those that have not switched, and those that did lately. `taskIds`: only these. */
 export async function askedMoves(db: Db, now: number, taskIds?: readonly string[]): Promise<AskedMove[]> {
   if (taskIds?.length === 0) return [];
   let query = db
@@ -87,6 +140,7 @@ export async function askedMoves(db: Db, now: number, taskIds?: readonly string[
     .select([
       'catalog_moves.task_id',
       'catalog_id',
+      'target_id',
       'intents.warehouse',
       'asks',
       'asked_by',
@@ -99,9 +153,10 @@ export async function askedMoves(db: Db, now: number, taskIds?: readonly string[
   const rows = await query.execute();
   return rows.map((row) => ({
     taskId: row.task_id,
+    kind: kindOf(row),
     catalogId: row.catalog_id,
-    // The intent ends with the switch.
-    warehouse: row.warehouse ?? (row.switched_at === null ? null : movedFrom(row.progress)),
+    // The intent of a move ends with the switch.
+    warehouse: row.warehouse ?? (row.switched_at === null && kindOf(row) === 'move' ? null : movedFrom(row.progress)),
     asks: row.asks,
     askedBy: row.asked_by,
     isHeld: row.is_held === 1,
@@ -109,7 +164,7 @@ export async function askedMoves(db: Db, now: number, taskIds?: readonly string[
   }));
 }
 
-/** As a move that has switched has stored it (moves/move_plan.ts). */
+/** As a snapshot has stored it, or a move that has switched (moves/move_plan.ts). */
 function movedFrom(progress: string): string | null {
   const { from } = JSON.parse(progress) as { readonly from?: string };
   return from ?? null;
@@ -117,7 +172,11 @@ function movedFrom(progress: string): string | null {
 
 /** Whether a catalog was or is being moved away from where it has this id. */
 export async function isMoved(db: Db, catalogIds: readonly string[]): Promise<boolean> {
-  const moves = db.selectFrom('catalog_moves').select('task_id').where('catalog_id', 'in', catalogIds);
+  const moves = db
+    .selectFrom('catalog_moves')
+    .select('task_id')
+    .where('catalog_id', 'in', catalogIds)
+    .whereRef('target_id', '!=', 'catalog_id');
   return (await moves.executeTakeFirst()) !== undefined;
 }
 

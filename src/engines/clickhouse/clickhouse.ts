@@ -30,6 +30,7 @@ export const clickhouseWith = ({ hosts }: { readonly hosts?: HostAllowlist } = {
     upsert: false,
     views: true,
     undrop: true,
+    backups: true,
     catalogSnapshots: false,
     profile: false,
     exports: true,

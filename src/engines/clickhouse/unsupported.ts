@@ -6,9 +6,7 @@ export const unsupported = async (feature: string): Promise<never> => {
   throw new Failure('NOT_SUPPORTED_BY_ENGINE', `the engine does not support ${feature}`);
 };
 
-/** A cluster cannot show all tables of a catalog as of one instant, and its rows have no positions. */
-export const unsupportedMethods: Pick<EngineWarehouse, 'snapshot' | 'restorePart' | 'rowNumbering'> = {
-  snapshot: () => unsupported('snapshots of a catalog'),
-  restorePart: () => unsupported('snapshots of a catalog'),
+/** Rows of a cluster have no positions. */
+export const unsupportedMethods: Pick<EngineWarehouse, 'rowNumbering'> = {
   rowNumbering: () => unsupported('positions of rows'),
 };

@@ -9,6 +9,7 @@ import { lifecycleOf } from './lifecycle.ts';
 import { loadsOf } from './load/loads.ts';
 import { statementsOf } from './query/statements.ts';
 import { insertsOf } from './rows/inserts.ts';
+import { snapshotsOf } from './snapshot/snapshots.ts';
 import { tablesOf } from './statistics/tables.ts';
 import { completeAbandoned, completeLeft, removeAbandoned } from './steps/left_writes.ts';
 import { unsupportedMethods } from './unsupported.ts';
@@ -23,6 +24,7 @@ export function openWarehouse(options: EngineWarehouseOptions, hosts: HostAllowl
     ...insertsOf(context),
     ...loadsOf(context),
     ...tablesOf(context),
+    ...snapshotsOf(context),
     ...unsupportedMethods,
   };
   return engineWith(lifecycleOf(context), methods);

@@ -1,5 +1,5 @@
 // The writes of rows to the catalogs of a warehouse, as this server sends them to the engine: which tables were written since a moment,
-// and a hold, during which no write begins. What a move needs (moves/): it copies a catalog while it is written.
+// and holds, during which no write begins. What moves and backups need (holds/): they read a catalog while it is written.
 import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../../model/names.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -48,20 +48,35 @@ interface OpenWatch {
   readonly tables: Record<string, number>;
 }
 
-export function catalogHeld(): Failure {
-  return new Failure('CHANGE_IN_PROGRESS', 'the catalog is being moved to another warehouse; retry the write');
+/** Of several holds, the one for which writes do not wait. */
+export function longest(kinds: Iterable<HoldKind>): HoldKind | undefined {
+  const all = new Set(kinds);
+  return all.has('move') ? 'move' : all.values().next().value;
 }
+
+/** Why writes to a catalog are held. A snapshot takes so little time that they wait for it. */
+export type HoldKind = 'move' | 'snapshot';
+
+export const catalogHeld = (kind: HoldKind): Failure =>
+  new Failure(
+    'CHANGE_IN_PROGRESS',
+    kind === 'move'
+      ? 'the catalog is being moved to another warehouse; retry the write'
+      : 'a backup of the catalog begins; retry the write',
+  );
 
 export class CatalogWrites {
   readonly #running = new Set<Write>();
   /** The reads that the engine is doing, by catalog. */
   readonly #reads = new Map<string, number>();
   readonly #watches = new Set<OpenWatch>();
-  readonly #held = new Set<string>();
+  /** By the id of the catalog: what holds it, by the id of its task. */
+  readonly #held = new Map<string, Map<string, HoldKind>>();
 
   /** Throws CHANGE_IN_PROGRESS if the catalog is held. @returns a function to call once when the write has ended. */
   begin(catalogId: string, tables: readonly WrittenTable[]): () => void {
-    if (this.#held.has(catalogId)) throw catalogHeld();
+    const kind = this.heldFor(catalogId);
+    if (kind) throw catalogHeld(kind);
     const writes = tables.map((table) => ({ catalogId, table: tableKey(table) }));
     for (const write of writes) {
       this.#running.add(write);
@@ -105,13 +120,21 @@ export class CatalogWrites {
     return [...this.#running].flatMap((write) => (write.catalogId === catalogId ? write.table : []));
   }
 
-  /** From now on writes to the catalog are refused, until `release`. Those that are running continue. */
-  hold(catalogId: string): void {
-    this.#held.add(catalogId);
+  /** From now on writes to the catalog are refused, until `release` by the same task. Those that are running continue. */
+  hold(catalogId: string, taskId: string, kind: HoldKind): void {
+    const holds = this.#held.get(catalogId) ?? new Map<string, HoldKind>();
+    this.#held.set(catalogId, holds.set(taskId, kind));
   }
 
-  release(catalogId: string): void {
-    this.#held.delete(catalogId);
+  release(catalogId: string, taskId: string): void {
+    const holds = this.#held.get(catalogId);
+    holds?.delete(taskId);
+    if (holds?.size === 0) this.#held.delete(catalogId);
+  }
+
+  /** Undefined if the catalog is not held. */
+  heldFor(catalogId: string): HoldKind | undefined {
+    return longest(this.#held.get(catalogId)?.values() ?? []);
   }
 
   /** Waits until no write to the catalog is running. Rejects when the signal is aborted. */

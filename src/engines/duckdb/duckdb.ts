@@ -34,6 +34,7 @@ export const duckdbWith = (duckdbOptions: DuckdbOptions): Engine => ({
     upsert: true,
     views: true,
     undrop: true,
+    backups: true,
     catalogSnapshots: true,
     profile: true,
     exports: true,

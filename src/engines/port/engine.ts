@@ -99,8 +99,9 @@ export interface EngineWarehouse {
   /** Checks the expression of a default against its type: a constant or function call without columns, tables or subqueries. */
   checkDefault(expression: string, type: LogicalType): Promise<void>;
   /**
-   * A consistent snapshot of all tables of a catalog as of now, until it is closed; it does not block writers. `keepsFile`: the engine
-   * does not write the logs of catalogs into their files meanwhile, so that the files can be copied.
+   * A consistent snapshot of all tables of a catalog as of now, until it is closed; it does not block writers. An engine without the capability
+   * `catalogSnapshots` needs the writes of all servers held, and settled, until it resolves. `keepsFile`: the engine does not write the logs of
+   * catalogs into their files meanwhile, so that the files can be copied.
    */
   snapshot(
     catalog: CatalogRef,
@@ -129,7 +130,7 @@ export interface EngineWarehouse {
   ): Promise<void>;
   /**
    * Ends the writes that servers have left which ended themselves: waits for their statements, and completes what they recorded. Called while
-   * no server writes to the catalog; absent if writes end with their server. @returns the number of writes that may have changed rows.
+   * no server writes to the catalog, for a move or a snapshot; absent if writes end with their server. @returns the number of writes that may have changed rows.
    */
   settleWrites?(catalog: CatalogRef, options: { readonly signal: AbortSignal }): Promise<number>;
   /** Records steps whose work was done by another engine, from which the rows were copied. @returns how many were not recorded before. */

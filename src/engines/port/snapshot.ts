@@ -22,8 +22,8 @@ export interface SnapshotTable {
 }
 
 /**
- * Every method throws CHANGE_IN_PROGRESS once the catalog was renamed or dropped, which a snapshot does not prevent. While it is
- * open the engine cannot truncate its log.
+ * Every method may throw CHANGE_IN_PROGRESS once the catalog was renamed or dropped, which a snapshot does not prevent. While it is
+ * open an engine may keep what it would delete otherwise: its log, or rows that were deleted.
  */
 export interface Snapshot {
   parts(table: SnapshotTable, signal: AbortSignal): Promise<readonly TablePart[]>;
@@ -43,6 +43,8 @@ export interface PartToRestore extends Omit<SnapshotTable, 'database' | 'table' 
    */
   readonly rowsBefore: number;
   readonly rows: number;
+  /** The same in every attempt to restore this part, and in no other one. */
+  readonly step: string;
   /** The file is of another engine (`writeCopy`): bytes are base64 there. */
   readonly isOfOther?: boolean;
 }

@@ -1,9 +1,10 @@
 // Wraps an engine: refuses work on damaged catalogs, and records writes before they are acknowledged. A method whose first argument names a
 // catalog is guarded as a read of that catalog; only those that write, or that differ in another way, are named here.
+import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../../model/names.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type CatalogGuard, catalogDamaged } from '../catalog_guard.ts';
-import type { CatalogWrites, WrittenTable } from '../copies/catalog_writes.ts';
+import { type CatalogWrites, longest, type WrittenTable } from '../copies/catalog_writes.ts';
 import type { WriteFence } from '../copies/write_fence.ts';
 import { engineWith } from '../derived_engine.ts';
 import type { Change } from '../port/changes.ts';
@@ -44,15 +45,24 @@ export interface GuardedOptions {
   readonly fence?: WriteFence | undefined;
 }
 
-/** Runs writes of rows of tables, each in its catalog: they are refused while the catalog is held, and known while they run. */
+/** So long a write waits for a snapshot to be taken, which holds writes for a shorter time. */
+const snapshotWaitMs = 20_000;
+const snapshotPollMs = 20;
+
+/** Runs writes of rows of tables, each in its catalog: they wait or are refused while the catalog is held, and are known while they run. */
 function rowWriter({ gate, writes, fence }: Pick<GuardedOptions, 'gate' | 'writes' | 'fence'>) {
   return async <T>(
     tables: readonly (WrittenTable & { readonly in: CatalogRef })[],
     write: (catalogs: readonly CatalogRef[], work: () => Promise<T>) => Promise<T>,
     work: () => Promise<T>,
   ): Promise<T> => {
-    await gate.passed();
-    const since = await fence?.passed();
+    let since: number | undefined;
+    for (const began = performance.now(); ; await pause(snapshotPollMs)) {
+      await gate.passed();
+      since = await fence?.passed();
+      const holds = tables.flatMap(({ in: { id } }) => [fence?.heldFor(id) ?? [], writes.heldFor(id) ?? []].flat());
+      if (longest(holds) !== 'snapshot' || performance.now() - began > snapshotWaitMs) break;
+    }
     const ends: (() => void)[] = [];
     try {
       for (const table of tables) {

@@ -1,15 +1,17 @@
 // The checksums of tables: every engine computes those of the definition (src/model/table_checksum.ts), for every logical type.
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { InsertStep } from '../../../src/engines/port/rows.ts';
+import type { TableDefinition } from '../../../src/model/records.ts';
 import { checksumDifference } from '../../../src/model/table_checksum.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';
-import { openEngine } from './engine_world.ts';
+import { definitionOf, openEngine } from './engine_world.ts';
 
-const { engine: testEngine } = engineOf(import.meta.url);
+const { engine: testEngine, testOf } = engineOf(import.meta.url);
 const world = await openEngine({}, testEngine);
 after(() => world.close());
 const { engine, catalog, database } = world;
@@ -121,6 +123,50 @@ for (const [type, cases] of Object.entries(values))
       columns: [{ nulls: 1, sums: sumsOf(Array.from({ length: 6 }, () => numbers).flat()) }],
     });
   });
+
+for (const [type, cases] of Object.entries(values))
+  testOf('backups')(`values of ${type} are the same in a backup`, async () => {
+    for (const nullable of [true, false]) {
+      const name = `t${randomUUID()}`;
+      const definition = definitionOf({ v: type });
+      const columns = definition.columns.map((column) => ({ ...column, nullable }));
+      for (const table of [name, `${name} restored`]) {
+        const ref = { catalog, database, table };
+        await world.change({ kind: 'createTable', table: ref, definition: { ...definition, columns } });
+      }
+      const rows = [...cases.map(([json]) => `[${json}]`), ...(nullable ? ['[null]'] : [])];
+      const batch = rowReader(columns).read(parseJson(`[${rows.join()}]`) as unknown[]);
+      await engine.insertRows({ catalog, database, table: name }, batch, {
+        signal,
+        definition: { ...definition, columns },
+      });
+      await restoreThrough(name, `${name} restored`, columns);
+      const sum = (table: string) => engine.checksumTable({ catalog, database, table, columns }, { signal });
+      assert.equal((await sum(name)).rows, rows.length);
+      assert.deepEqual(await sum(`${name} restored`), await sum(name));
+    }
+  });
+
+/** Through the files of a snapshot, into an empty table. */
+async function restoreThrough(name: string, into: string, columns: TableDefinition['columns']): Promise<void> {
+  const from = { database, table: name, columns };
+  const snapshot = await engine.snapshot(catalog, { signal });
+  try {
+    let rowsBefore = 0;
+    for (const { part, rows } of await snapshot.parts(from, signal)) {
+      const path = join(world.spool, randomUUID());
+      assert.equal(await snapshot.write(from, part, path, signal), rows);
+      const step = randomUUID();
+      await engine.restorePart(
+        { table: { catalog, database, table: into }, columns, path, rowsBefore, rows, step },
+        { signal },
+      );
+      rowsBefore += rows;
+    }
+  } finally {
+    await snapshot.close();
+  }
+}
 
 test('a changed value, a lost row and a value in another column are differences that name the column', () => {
   const columns = [{ name: 'a' }, { name: 'b' }];

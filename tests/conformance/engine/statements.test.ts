@@ -142,7 +142,7 @@ testOf('rowPositions')('the rows of a table are read page by page', async () => 
   assert.ok(numbering.some((mark) => numberingAfterwards.includes(mark)));
 });
 
-testOf('catalogSnapshots')('a snapshot has the rows of its instant, and its parts are restored once', async () => {
+testOf('backups')('a snapshot has the rows of its instant, and its parts are restored once', async () => {
   const definition = await numbered('snapped', 1000);
   const { columns } = definition;
   const snapshot = await engine.snapshot(catalog, { signal });
@@ -153,7 +153,7 @@ testOf('catalogSnapshots')('a snapshot has the rows of its instant, and its part
   for (const { part } of await snapshot.parts(table, signal)) {
     const path = join(world.spool, randomUUID());
     const count = await snapshot.write(table, part, path, signal);
-    const restored = { table: refOf('copy'), columns, path, rowsBefore, rows: count };
+    const restored = { table: refOf('copy'), columns, path, rowsBefore, rows: count, step: randomUUID() };
     await engine.restorePart(restored, { signal });
     await engine.restorePart(restored, { signal });
     rowsBefore += count;

@@ -30,6 +30,7 @@ export const sqliteEngine = (port: () => Promise<number>): Engine => ({
     upsert: true,
     views: false,
     undrop: true,
+    backups: false,
     catalogSnapshots: false,
     profile: false,
     exports: false,

@@ -15,7 +15,6 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { internalDatabase, namesOf } from '../names.ts';
 import { completeEarlier, rowsOfEarlier } from '../rows/pending_steps.ts';
-import { publishStaged } from '../rows/staged_rows.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { type CheckedRows, checkRows } from './checked_rows.ts';
@@ -26,7 +25,8 @@ import { inferTable } from './infer_table.ts';
 import { computeSettings, type NativeSource, nativeSource, withNativeData } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
 import { faultCount, isNested, type RawColumn, type RowSql, rowSql } from './row_values.ts';
-import { createStaging, loadColumn, loadNumber, type StagedLoad, sizeOfStaged, stagingName } from './staging.ts';
+import { cancelledLoad, loadStaged, type StagingPlace } from './staged_load.ts';
+import { loadColumn, stagingName } from './staging.ts';
 import { usualRow, usualSettings } from './usual_values.ts';
 
 export type LoadMethods = Pick<EngineWarehouse, 'inferTable' | 'load' | 'rowsLoadedByStep'>;
@@ -101,41 +101,15 @@ class Loads {
     plan: Plan,
     options: WorkOptions & { readonly attempt: string },
   ): Promise<FileLoadResult> {
-    const { cluster } = this.#context;
-    const { table, step, mode } = work;
-    const { database, table: distributed, localTable } = namesOf({ ...table, catalog: table.catalog.name });
-    const staging = stagingName(step, randomUUID());
-    const load: StagedLoad = { staging, database, localTable, mode: mode === 'replace' ? 'replace' : 'append' };
-    const number = loadNumber(step);
-    let isRecorded = false;
-    try {
-      const into = await createStaging(cluster, server, { load, table: distributed, number }, options.signal);
-      const rowsRejected = await stageFile(server, work, plan, { into, number, ...options });
-      const { rowCount: rowsLoaded } = await sizeOfStaged(cluster, load, options.signal);
-      if (options.signal.aborted) throw cancelledLoad();
-      isRecorded = true;
-      await publishStaged(
-        this.#context,
-        table.catalog,
-        { load, number },
-        {
-          steps: [{ step, rowCount: rowsLoaded }],
-          isUnnamed: false,
-          attempt: options.attempt,
-        },
-      );
-      options.progress?.(1);
-      return { rowsLoaded, rowsRejected, repeated: false };
-    } catch (error) {
-      if (!isRecorded) {
-        await this.#context.endedStaging.drop(staging);
-        throw error;
-      }
-      // The load counts, or may: its repetition says so.
-      const { code = 'WAREHOUSE_FAILED', message = 'a server of the warehouse was lost' } =
-        serverFailure(error) instanceof Failure ? (serverFailure(error) as Failure) : {};
-      throw new Failure(code, message, {}, { cause: error as Error, outcome: 'unknown' });
-    }
+    let rowsRejected = 0;
+    const rowsLoaded = await loadStaged(this.#context, server, work, {
+      ...options,
+      stage: async (place) => {
+        rowsRejected = await stageFile(server, work, plan, { ...place, ...options });
+      },
+    });
+    options.progress?.(1);
+    return { rowsLoaded, rowsRejected, repeated: false };
   }
 
   /** Into a table that has the columns, and is dropped. */
@@ -211,11 +185,7 @@ function requireExactNulls(parquet: readonly ParquetColumn[], mapped: readonly M
   throw dataInvalid(message, { column: name });
 }
 
-interface StageOptions extends WorkOptions {
-  /** The table to insert into. */
-  readonly into: string;
-  readonly number: string;
-}
+interface StageOptions extends WorkOptions, StagingPlace {}
 
 /** @returns the number of rejected rows. */
 async function stageFile(server: ClickHouseServer, work: FileLoad, plan: Plan, options: StageOptions): Promise<number> {
@@ -344,6 +314,3 @@ async function keepRejected(rejected: readonly RejectedRow[], { rejectsPath }: F
     await rm(path, { force: true });
   }
 }
-
-const cancelledLoad = (): Failure =>
-  new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded', {}, { outcome: 'notApplied' });

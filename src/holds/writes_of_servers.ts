@@ -1,8 +1,9 @@
-// The writes to a catalog that is being moved, by this server and by all others that write to it: which tables were written since a moment,
-// and a time in which nobody writes.
+// The writes to a catalog by this server and by all others that write to it: which tables were written since a moment, and a time in which
+// nobody writes. What moves and backups need that cannot do without it.
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type CatalogWrites,
+  type HoldKind,
   tableKey,
   type WriteWatch,
   type WrittenTable,
@@ -17,16 +18,25 @@ export interface WriteMoment {
 
 const pollMs = 20;
 
-export class MovedWrites {
+/** The work that needs to know of the writes, or to hold them. */
+export interface Holder {
+  readonly taskId: string;
+  readonly catalogId: string;
+  readonly kind: HoldKind;
+}
+
+export class WritesOfServers {
   readonly #own: CatalogWrites;
+  readonly #holder: Holder;
   readonly #catalogId: string;
   /** Undefined: only this server writes to the warehouse. */
   readonly #others: AskedServers | undefined;
   #watch: WriteWatch | undefined;
 
-  constructor(own: CatalogWrites, catalogId: string, others: AskedServers | undefined) {
+  constructor(own: CatalogWrites, holder: Holder, others: AskedServers | undefined) {
     this.#own = own;
-    this.#catalogId = catalogId;
+    this.#holder = holder;
+    this.#catalogId = holder.catalogId;
     this.#others = others;
   }
 
@@ -55,7 +65,8 @@ export class MovedWrites {
 
   /** From now on this server begins no write. */
   hold(): void {
-    this.#own.hold(this.#catalogId);
+    const { taskId, catalogId, kind } = this.#holder;
+    this.#own.hold(catalogId, taskId, kind);
   }
 
   /** After `hold`: resolves when no server writes, or begins to. */
@@ -68,14 +79,14 @@ export class MovedWrites {
     }
   }
 
-  /** What the switch must assert. */
+  /** What must be asserted when the work that needs the hold is done. */
   get heldBy(): number | undefined {
     return this.#others?.heldBy;
   }
 
-  /** Writes continue, unless the move has switched. */
+  /** Writes continue, unless a move has switched. */
   async release(): Promise<void> {
-    this.#own.release(this.#catalogId);
+    this.#own.release(this.#catalogId, this.#holder.taskId);
     await this.#others?.endHold();
   }
 

@@ -1,8 +1,16 @@
-// What a server does while another one moves a catalog that both write to: it watches its writes, begins none while they are held, and reports
-// when it is asked. It learns of moves through the feed of changes, and stops writing by itself when the others may take it for dead.
+// What a server does while another one moves a catalog that both write to, or takes a snapshot of it: it watches its writes, begins none while
+// they are held, and reports when it is asked. It learns of moves and snapshots through the feed of changes, and stops writing by itself when
+// the others may take it for dead.
 import { setTimeout as pause } from 'node:timers/promises';
 import { type AskedMove, askedMoves, isAbandoned, isMoved, saveReport } from '../catalog/moves/move_reports.ts';
-import { type CatalogWrites, catalogHeld, type SeenWrites, type WriteWatch } from '../engines/copies/catalog_writes.ts';
+import {
+  type CatalogWrites,
+  catalogHeld,
+  type HoldKind,
+  longest,
+  type SeenWrites,
+  type WriteWatch,
+} from '../engines/copies/catalog_writes.ts';
 import type { WriteFence } from '../engines/copies/write_fence.ts';
 import { newId } from '../model/ids.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -50,7 +58,7 @@ export class WriteReporter implements WriteFence, ChangeFollower {
   /** By the id of the task: those that have asked this server, and have not ended. */
   readonly #known = new Map<string, KnownMove>();
   /** By the id of the task: the catalogs whose writes are held. */
-  readonly #held = new Map<string, string>();
+  readonly #held = new Map<string, { readonly catalogId: string; readonly kind: HoldKind }>();
   /** Catalogs that were moved away, by the ids that they had. */
   readonly #left = new Set<string>();
   #read: { readonly epoch: number; readonly isDone: Promise<void> } | undefined;
@@ -81,8 +89,14 @@ export class WriteReporter implements WriteFence, ChangeFollower {
     }
   }
 
+  heldFor(catalogId: string): HoldKind | undefined {
+    if (this.#left.has(catalogId)) return 'move';
+    return longest([...this.#held.values()].flatMap((held) => (held.catalogId === catalogId ? held.kind : [])));
+  }
+
   requireFree(catalogId: string): void {
-    if (this.#left.has(catalogId) || this.#held.values().some((id) => id === catalogId)) throw catalogHeld();
+    const kind = this.heldFor(catalogId);
+    if (kind) throw catalogHeld(kind);
   }
 
   async requireUnbroken(since: number, catalogIds: readonly string[]): Promise<void> {
@@ -152,12 +166,12 @@ export class WriteReporter implements WriteFence, ChangeFollower {
   }
 
   async #followOne(move: AskedMove): Promise<void> {
-    const { taskId, catalogId, isSwitched } = move;
+    const { taskId, catalogId, kind, isSwitched } = move;
     if (isSwitched) this.#left.add(catalogId);
     // The process that moves the catalog holds and watches its own writes itself.
     const isOwn = move.askedBy === this.#parts.holder.id;
     if (isOwn || isSwitched || !move.isHeld) this.#held.delete(taskId);
-    else this.#held.set(taskId, catalogId);
+    else this.#held.set(taskId, { catalogId, kind });
     if (isOwn || move.asks === 0) return this.#forget(taskId);
     const known = this.#known.get(taskId) ?? (await this.#begin(move));
     if (!known) return;

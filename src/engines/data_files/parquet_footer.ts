@@ -1,8 +1,10 @@
-// Reads the number of rows from the footer of a Parquet file, which is all that the verification of a backup needs. The footer is Thrift
+// Reads the number of rows from the footer of a Parquet file, for the verification of backups and for what engines write. The footer is Thrift
 // in the compact protocol; other fields are skipped.
+import { open } from 'node:fs/promises';
+
 const magic = 'PAR1';
 /** With the size of the footer. */
-export const tailBytes = 8;
+const tailBytes = 8;
 const rowsField = 3;
 const nestingMax = 32;
 
@@ -21,6 +23,23 @@ export function rowsOfFooter(end: Buffer): number | undefined {
   } catch (error) {
     if (error instanceof RangeError) return undefined;
     throw error;
+  }
+}
+
+/** Undefined if the file is not a Parquet file. */
+export async function rowsOfParquet(path: string): Promise<number | undefined> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const end = async (length: number): Promise<Buffer> => {
+      const bytes = Buffer.alloc(Math.min(length, size));
+      await file.read(bytes, 0, bytes.length, size - bytes.length);
+      return bytes;
+    };
+    const length = footerBytes(await end(tailBytes));
+    return length === undefined ? undefined : rowsOfFooter(await end(length));
+  } finally {
+    await file.close();
   }
 }
 

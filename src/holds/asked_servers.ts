@@ -1,10 +1,9 @@
-// The other servers that write to a catalog while this one moves it: asks them, through the store, what they have written, and to hold their
-// writes. A server counts until its lease is over; by then it writes nothing any more.
+// The other servers that write to a catalog while this one moves it or takes a snapshot of it: asks them, through the store, what they have
+// written, and to hold their writes. A server counts until its lease is over; by then it writes nothing any more.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../catalog/catalog.ts';
 import { otherLiveServers, reportsOf } from '../catalog/moves/move_reports.ts';
 import { wasWritten } from '../engines/copies/catalog_writes.ts';
-import { Failure } from '../standard/failure.ts';
 import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import type { WriteReport } from './write_reporter.ts';
@@ -18,10 +17,23 @@ export interface AskedServersParts {
 /** By the id of each watch: the moment of its last report. */
 export type OthersMoment = ReadonlyMap<string, number>;
 
-/** A server that answers other requests, but not this one for so long, is of a release that does not know moves. */
+/** A server that answers other requests, but not this one for so long, is of a release that does not know such questions. */
 const answerMsMax = 30_000;
 const pollMsMin = 5;
 const pollMsMax = 100;
+
+/** A server writes to the warehouse that has the catalog, and does not answer. */
+export class ServerNotAnswering extends Error {
+  override name = 'ServerNotAnswering';
+  readonly serverId: string;
+
+  constructor(serverId: string) {
+    super(
+      `the server ${serverId} writes to the warehouse that has the catalog, and does not answer questions about it`,
+    );
+    this.serverId = serverId;
+  }
+}
 
 export class AskedServers {
   readonly #parts: AskedServersParts;
@@ -36,12 +48,12 @@ export class AskedServers {
     this.#taskId = taskId;
   }
 
-  /** The question with which the writes are held, to be asserted when the move switches. */
+  /** The question with which the writes are held, to be asserted when the work that needs the hold is done. */
   get heldBy(): number | undefined {
     return this.#isHeld ? this.#asks : undefined;
   }
 
-  /** Resolves when every server has reported what it wrote until now. Throws MOVE_NOT_POSSIBLE if one does not. */
+  /** Resolves when every server has reported what it wrote until now. Throws ServerNotAnswering. */
   async ask(signal: AbortSignal, isHeld = this.#isHeld): Promise<void> {
     this.#isHeld = isHeld;
     const asks = await this.#parts.catalog.askServers(this.#taskId, isHeld);
@@ -50,10 +62,7 @@ export class AskedServers {
     for (let pollMs = pollMsMin; ; pollMs = Math.min(pollMsMax, 2 * pollMs)) {
       const late = await this.#read(asks);
       if (late === undefined) return;
-      if (performance.now() - began > answerMsMax) {
-        const message = `the server ${late} writes to the warehouse that has the catalog, and does not say that it knows of the move`;
-        throw new Failure('MOVE_NOT_POSSIBLE', message);
-      }
+      if (performance.now() - began > answerMsMax) throw new ServerNotAnswering(late);
       await pause(pollMs, undefined, { signal });
     }
   }
@@ -95,7 +104,7 @@ export class AskedServers {
     return this.#reports.values().some(({ isRead }) => isRead);
   }
 
-  /** Lets the servers write again, unless the move has switched. */
+  /** Lets the servers write again, unless a move has switched. */
   async endHold(): Promise<void> {
     this.#isHeld = false;
     await this.#parts.catalog.endHold(this.#taskId);

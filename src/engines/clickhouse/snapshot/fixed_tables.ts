@@ -1,0 +1,136 @@
+// The rows of a catalog as of one instant: tables without writers, to which the parts of the tables of one server of each shard are linked. They need no
+// space of their own, until the parts are merged or dropped in the tables that they are from.
+import { createHash, randomUUID } from 'node:crypto';
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef, TableName } from '../../port/refs.ts';
+import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
+import type { WarehouseContext } from '../context.ts';
+import { stagingPrefix } from '../load/staging.ts';
+import { databasePrefix, internalDatabase, localSuffix, namesOf } from '../names.ts';
+import { atOnce } from '../replication/at_once.ts';
+import { takeRows } from '../replication/take_over.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+
+/** Parts are never merged, because they are read by their names; so there may be many. */
+const unmergedSettings =
+  'max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, ' +
+  'parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000, max_parts_in_total = 1000000';
+const replicatedEngine = /^ENGINE = Replicated(\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'(?:, )?/m;
+const settingsPattern = /^SETTINGS /m;
+const callMs = 30_000;
+/** In one statement. */
+const commandsMax = 500;
+/** A replica that has not taken over all rows of its shard by then is none to take a snapshot of. */
+const syncSeconds = 10;
+
+interface LocalTable {
+  readonly database: string;
+  readonly name: string;
+}
+
+export interface FixedTable {
+  /** In the internal database. */
+  readonly name: string;
+  /** Of the columns: rows of parts that lack one follow from it. */
+  readonly definition: string;
+}
+
+/** What one server has of a shard. */
+export interface FixedShard {
+  readonly server: string;
+  /** By `keyOf`. */
+  readonly tables: ReadonlyMap<string, FixedTable>;
+}
+
+const keyOf = ({ database, name }: LocalTable): string => JSON.stringify([database, name]);
+
+export class FixedTables {
+  readonly #context: WarehouseContext;
+  readonly #prefix = `${stagingPrefix}snapshot_${randomUUID().slice(0, 8)}_`;
+  /** The names of tables that were created, or may have been. */
+  readonly #created = new Set<string>();
+  #shards: readonly FixedShard[] = [];
+
+  constructor(context: WarehouseContext) {
+    this.#context = context;
+  }
+
+  /** While no server writes to the catalog. */
+  async fix(catalog: CatalogRef, signal: AbortSignal): Promise<void> {
+    try {
+      this.#shards = await this.#context.cluster.onEachShard(async (server) => {
+        const call = { timeoutMs: callMs, signal };
+        const sql = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
+        await server.text({ ...call, sql });
+        const tables = await server.rows<LocalTable>({
+          ...call,
+          sql: `SELECT database, name FROM system.tables
+            WHERE startsWith(database, ${quoteLiteral(databasePrefix(catalog.name))}) AND endsWith(name, ${quoteLiteral(localSuffix)})`,
+        });
+        const fixed = await atOnce(
+          tables,
+          async (table) => [keyOf(table), await this.#fixOn(server, table, call)] as const,
+        );
+        return { server: server.name, tables: new Map(fixed) };
+      });
+    } catch (error) {
+      await this.drop();
+      throw error;
+    }
+  }
+
+  async #fixOn(
+    server: ClickHouseServer,
+    table: LocalTable,
+    call: Pick<ServerCall, 'timeoutMs' | 'signal'>,
+  ): Promise<FixedTable> {
+    const local = qualifiedName({ database: table.database, table: table.name });
+    const place = { database: table.database, table: table.name };
+    if (this.#context.cluster.isReplicated) await takeRows(server, place, syncSeconds);
+    const shown = await server.text({ ...call, sql: `SHOW CREATE TABLE ${local}\nFORMAT TSVRaw` });
+    const body = shown
+      .slice(shown.indexOf('\n'))
+      .replace(replicatedEngine, 'ENGINE = $1(')
+      .replace(settingsPattern, `SETTINGS ${unmergedSettings}, `);
+    if (!body.includes(unmergedSettings)) throw new Error('a table of rows has a definition of another product');
+    const name = `${this.#prefix}${createHash('sha256').update(keyOf(table)).digest('hex').slice(0, 24)}`;
+    const fixed = qualifiedName({ database: internalDatabase, table: name });
+    this.#created.add(name);
+    await server.text({ ...call, sql: `CREATE TABLE ${fixed}${body}` });
+    const partitions = await server.rows<{ id: string }>({
+      ...call,
+      sql: `SELECT DISTINCT partition_id AS id FROM system.parts
+        WHERE active AND database = ${quoteLiteral(table.database)} AND table = ${quoteLiteral(table.name)}`,
+    });
+    // 24.8 cannot attach all of them by one command.
+    const commands = partitions.map(({ id }) => `ATTACH PARTITION ID ${quoteLiteral(id)} FROM ${local}`);
+    for (let at = 0; at < commands.length; at += commandsMax)
+      await server.text({ ...call, sql: `ALTER TABLE ${fixed} ${commands.slice(at, at + commandsMax).join(', ')}` });
+    return { name, definition: body.slice(0, body.search(/^ENGINE = /m)) };
+  }
+
+  /** What each shard has of a table, in the order of shards. Throws CHANGE_IN_PROGRESS if it was created since. */
+  shardsOf(table: TableName): readonly (FixedTable & { readonly server: string })[] {
+    const { database, localTable: name } = namesOf(table);
+    return this.#shards.map(({ server, tables }) => {
+      const found = tables.get(keyOf({ database, name }));
+      if (!found) throw new Failure('CHANGE_IN_PROGRESS', 'a table was changed while its catalog was read');
+      return { ...found, server };
+    });
+  }
+
+  /** Throws REPLICAS_UNAVAILABLE if the server that has the rows is lost: others have none as of that instant. */
+  serverOf({ server }: { readonly server: string }): ClickHouseServer {
+    const member = this.#context.cluster.member(server);
+    if (!member || member.isDisabled)
+      throw new Failure('REPLICAS_UNAVAILABLE', 'the server whose rows were to be read is not in use any more');
+    return member.counted;
+  }
+
+  /** Idempotent. A server that is away drops its tables when it is back. */
+  async drop(): Promise<void> {
+    const names = [...this.#created];
+    this.#created.clear();
+    await atOnce(names, (name) => this.#context.endedStaging.drop(name));
+  }
+}
