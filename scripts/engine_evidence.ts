@@ -47,6 +47,10 @@ What follows for a cluster of your own:
   its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`. Databases of catalogs of other warehouses on the same server
   are left as they are.
 - The rows of an insert are one block, which each shard stores whole or not at all, and once, however often it is sent.
+- **Backups** were shown on two shards of 26.7 that two servers of Tabularium write to (\`tests/servers/clusters/backup.test.ts\`): no half of a write, nothing
+  without what it depends on, everything that was acknowledged before; with the server that takes the backup killed, too. The files hold values of all types
+  exactly on 26.7 (shards and copies) and on 24.8 that replicates (\`tests/conformance/engine/checksums.test.ts\`). At steps of a backup and of a restore,
+  servers, nodes and the store were killed, frozen and restarted (\`tests/faults/cluster/steps.test.ts\`, a sample).
 - **Writes that are interrupted on clusters that replicate** were shown on two shards of two replicas of 24.8 (\`replicated_ring/interrupted_writes.test.ts\`): an
   UPDATE, a DELETE and an \`INSERT ... SELECT\` that one shard has and the other one lacks, keyed inserts before and after they are published, a repetition
   on replicas that have not heard of the mutation.

@@ -169,8 +169,8 @@ export class Backups {
     const staging = join(this.#parts.spoolDirectory, 'backups', newId());
     await mkdir(staging, { recursive: true, mode: 0o700 });
     const { catalog, metadataCategories } = this.#parts;
-    const take = (root: SourceDefinitions['root']) =>
-      takeSnapshot(this.#parts, { engine, root, taskId: backupId, signal });
+    const take = (definitions: SourceDefinitions) =>
+      takeSnapshot(this.#parts, { engine, definitions, taskId: backupId, signal });
     const consistent = await consistentSnapshot(catalog, objectId, metadataCategories, take, signal).catch(
       async (error) => {
         await rm(staging, { recursive: true, force: true });
@@ -211,7 +211,7 @@ export class Backups {
     const { taskId, startedAt, state, endedAt } = task;
     if ((await secrets.get(taskId)) === undefined) return;
     // Its server may have died while it held the writes.
-    await this.#parts.catalog.endSnapshotHold(taskId);
+    await this.#parts.catalog.endSnapshotHold(taskId, false);
     if (startedAt !== null && state !== 'succeeded') {
       const isLate = endedAt !== null && Date.now() - Date.parse(endedAt) > clearRetryMsMax;
       try {

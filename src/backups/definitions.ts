@@ -86,19 +86,19 @@ export interface Consistent {
   readonly takenAt: string;
 }
 
-/** `take`: takes a snapshot of a catalog. The caller closes it. Throws RetryableError if the definitions keep changing. */
+/** `take`: takes a snapshot of what is defined. The caller closes it. Throws RetryableError if the definitions keep changing. */
 export async function consistentSnapshot(
   catalog: Catalog,
   objectId: string,
   categories: readonly MetadataCategory[],
-  take: (root: CatalogObject<CatalogSpec>) => Promise<Snapshot>,
+  take: (definitions: SourceDefinitions) => Promise<Snapshot>,
   signal: AbortSignal,
 ): Promise<Consistent> {
   const deadline = performance.now() + settledWaitMs;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
     const definitions = await readDefinitions(catalog, objectId, categories);
     if (isSettled(definitions)) {
-      const snapshot = await unlessRenamed(take(definitions.root));
+      const snapshot = await unlessRenamed(take(definitions));
       const takenAt = new Date().toISOString();
       try {
         const after = snapshot && (await readDefinitions(catalog, objectId, categories));

@@ -2,7 +2,6 @@
 // taken. A statement that runs for longer than writers can wait is not waited for; the snapshot is tried again later.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { CatalogObject } from '../catalog/object.ts';
 import type { EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Snapshot } from '../engines/port/snapshot.ts';
@@ -10,11 +9,11 @@ import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { AskedServers, ServerNotAnswering } from '../holds/asked_servers.ts';
 import { PausedWrites } from '../holds/paused_writes.ts';
 import { WritesOfServers } from '../holds/writes_of_servers.ts';
-import type { CatalogSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { RetryableError } from '../tasks/task.ts';
+import { catalogRef, type SourceDefinitions } from './definitions.ts';
 
 export interface HeldSnapshotParts {
   readonly catalog: Catalog;
@@ -25,7 +24,7 @@ export interface HeldSnapshotParts {
 
 export interface SnapshotToTake {
   readonly engine: EngineWarehouse;
-  readonly root: CatalogObject<CatalogSpec>;
+  readonly definitions: SourceDefinitions;
   readonly taskId: string;
   readonly signal: AbortSignal;
 }
@@ -34,6 +33,9 @@ export interface SnapshotToTake {
 const drainMsMax = 3_000;
 /** How long writes are held in all; they wait longer (engines/warehouses/guarded_engine.ts). */
 const holdMsMax = 15_000;
+/** How long the store is asked to end a hold. */
+const releaseMsMax = 60_000;
+const releasePauseMs = 200;
 const firstPauseMs = 200;
 const longestPauseMs = 30_000;
 /** How long one attempt of the task waits for a moment without long writes. */
@@ -41,10 +43,11 @@ const attemptMsMax = 600_000;
 
 /** The caller closes the snapshot. Throws RetryableError. */
 export async function takeSnapshot(parts: HeldSnapshotParts, work: SnapshotToTake): Promise<Snapshot> {
-  const { engine, root, signal } = work;
+  const { engine, definitions, signal } = work;
+  const { root } = definitions;
   const { warehouse } = root.spec;
   const { capabilities, isReachedByAllServers } = await parts.warehouses.engineOf(warehouse);
-  const ref = { id: root.id, name: root.name };
+  const ref = catalogRef(root);
   if (capabilities.catalogSnapshots) return engine.snapshot(ref, { signal });
   if (parts.store.isShared && isReachedByAllServers) return heldByAll(parts, work, ref);
   return retried(work, () => tryOnce(parts, work, ref, undefined));
@@ -52,9 +55,9 @@ export async function takeSnapshot(parts: HeldSnapshotParts, work: SnapshotToTak
 
 async function heldByAll(parts: HeldSnapshotParts, work: SnapshotToTake, ref: CatalogRef): Promise<Snapshot> {
   const { catalog } = parts;
-  const { root, taskId, signal } = work;
+  const { definitions, taskId, signal } = work;
   const others = new AskedServers(parts, taskId);
-  await catalog.beginSnapshotHold({ taskId, catalogId: ref.id, warehouse: root.spec.warehouse });
+  await catalog.beginSnapshotHold({ taskId, catalogId: ref.id, warehouse: definitions.root.spec.warehouse });
   try {
     return await retried(work, async () => {
       // Every server knows what it will be asked before any write waits.
@@ -62,9 +65,11 @@ async function heldByAll(parts: HeldSnapshotParts, work: SnapshotToTake, ref: Ca
       return tryOnce(parts, work, ref, others);
     });
   } catch (error) {
-    throw error instanceof ServerNotAnswering ? new RetryableError(error.message) : error;
+    const isLost = error instanceof Failure && error.code === 'TASK_INTERRUPTED';
+    throw isLost || error instanceof ServerNotAnswering ? new RetryableError(error.message) : error;
   } finally {
-    await catalog.endSnapshotHold(taskId);
+    // Without a hold the row keeps nobody from anything; it is removed with the task, too.
+    await catalog.endSnapshotHold(taskId, true).catch(() => undefined);
   }
 }
 
@@ -81,27 +86,60 @@ async function retried({ signal }: SnapshotToTake, attempt: () => Promise<Snapsh
 
 /** @returns undefined if the writes could not be held for long enough. */
 async function tryOnce(
-  { catalog, warehouses }: HeldSnapshotParts,
-  { engine, root, taskId, signal }: SnapshotToTake,
+  parts: HeldSnapshotParts,
+  work: SnapshotToTake,
   ref: CatalogRef,
   others: AskedServers | undefined,
 ): Promise<Snapshot | undefined> {
-  const own = await warehouses.writesOf(root.spec.warehouse);
+  const { definitions, taskId, signal } = work;
+  const own = await parts.warehouses.writesOf(definitions.root.spec.warehouse);
   const writes = new WritesOfServers(own, { taskId, catalogId: ref.id, kind: 'snapshot' }, others);
   const paused = new PausedWrites(writes, holdMsMax, signal);
   let snapshot: Snapshot | undefined;
   try {
+    snapshot = await takeWhile(paused, parts, work, { ref, writes });
+  } finally {
+    await paused.end().catch(() => undefined);
+    await released(writes).catch(async (error: unknown) => {
+      await snapshot?.close();
+      throw error;
+    });
+  }
+  return snapshot;
+}
+
+async function takeWhile(
+  paused: PausedWrites,
+  { catalog }: HeldSnapshotParts,
+  { engine, definitions, taskId }: SnapshotToTake,
+  { ref, writes }: { readonly ref: CatalogRef; readonly writes: WritesOfServers },
+): Promise<Snapshot | undefined> {
+  let snapshot: Snapshot | undefined;
+  try {
     await paused.drained(drainMsMax);
     await engine.settleWrites?.(ref, { signal: paused.signal });
-    snapshot = await engine.snapshot(ref, { signal: paused.signal });
+    const databases = definitions.databases.map(({ object }) => object.name);
+    snapshot = await engine.snapshot(ref, { signal: paused.signal, databases, purpose: taskId });
+    // Another server may have taken this one for dead meanwhile.
     if (writes.heldBy !== undefined) await catalog.requireSnapshotHold(taskId, writes.heldBy);
     return snapshot;
   } catch (error) {
-    await snapshot?.close();
+    // Not waited for, because writes are held.
+    void snapshot?.close().catch(() => undefined);
     if (paused.isOver || (error instanceof Failure && error.code === 'CHANGE_IN_PROGRESS')) return undefined;
     throw error;
-  } finally {
-    await paused.end();
-    await writes.release();
+  }
+}
+
+/** Until the store has it, the other servers hold their writes. If it cannot be reached, they end the hold when the attempt of the task has ended. */
+async function released(writes: WritesOfServers): Promise<void> {
+  const deadline = performance.now() + releaseMsMax;
+  for (;;) {
+    try {
+      return await writes.release();
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      await pause(releasePauseMs);
+    }
   }
 }

@@ -284,8 +284,9 @@ export class Catalog extends CatalogReader {
     return requireSnapshotHold(this.#context, taskId, asks);
   }
 
-  endSnapshotHold(taskId: string): Promise<void> {
-    return endSnapshotHold(this.#context, taskId);
+  /** `isOwn`: unless another process has the task now. */
+  endSnapshotHold(taskId: string, isOwn: boolean): Promise<void> {
+    return endSnapshotHold(this.#context, taskId, isOwn);
   }
 
   /** Asks the other servers that write to the catalog of a move or snapshot for a report. @returns the number of the question. */

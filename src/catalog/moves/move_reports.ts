@@ -37,27 +37,33 @@ export function moveGivenUp(): Failure {
 const holdLost = (): Failure =>
   new Failure('CHANGE_IN_PROGRESS', 'writes to the catalog have continued before its snapshot was taken');
 
-/** From now on the other servers can be asked about the catalog, for a snapshot by this task. Idempotent. */
+/** From now on the other servers can be asked about the catalog, for a snapshot by this task in this process. Idempotent. */
 export async function beginSnapshotHold(
-  { store, changes }: CatalogContext,
+  { store, changes, leases }: CatalogContext,
   { taskId, catalogId, warehouse }: { readonly taskId: string; readonly catalogId: string; readonly warehouse: string },
 ): Promise<void> {
   await store.transaction(async (tx) => {
-    const row = { task_id: taskId, catalog_id: catalogId, target_id: catalogId };
-    const progress = JSON.stringify({ from: warehouse });
+    const row = { task_id: taskId, catalog_id: catalogId, target_id: catalogId, switched_at: null };
+    const asked = { progress: JSON.stringify({ from: warehouse }), asked_by: leases.holderId };
     await tx
       .insertInto('catalog_moves')
-      .values({ ...row, progress, switched_at: null })
-      .onConflict((conflict) => conflict.column('task_id').doUpdateSet({ progress }))
+      .values({ ...row, ...asked })
+      .onConflict((conflict) => conflict.column('task_id').doUpdateSet(asked))
       .execute();
     changes.append(tx, { kind: 'move', taskId });
   });
 }
 
-/** The hold of a snapshot is over, and nobody will be asked any more. Idempotent. */
-export async function endSnapshotHold({ store, changes }: CatalogContext, taskId: string): Promise<void> {
+/** The hold of a snapshot is over, and nobody will be asked any more. `isOwn`: unless another process has the task now. Idempotent. */
+export async function endSnapshotHold(
+  { store, changes, leases }: CatalogContext,
+  taskId: string,
+  isOwn: boolean,
+): Promise<void> {
   await store.transaction(async (tx) => {
-    const { numDeletedRows } = await tx.deleteFrom('catalog_moves').where('task_id', '=', taskId).executeTakeFirst();
+    const holds = tx.deleteFrom('catalog_moves').where('task_id', '=', taskId).whereRef('target_id', '=', 'catalog_id');
+    const ended = isOwn ? holds.where('asked_by', '=', leases.holderId) : holds;
+    const { numDeletedRows } = await ended.executeTakeFirst();
     if (numDeletedRows === 0n) return;
     await tx.deleteFrom('move_reports').where('task_id', '=', taskId).execute();
     changes.append(tx, { kind: 'move', taskId });

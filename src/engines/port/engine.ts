@@ -16,7 +16,7 @@ import type { Change, ChangeCost } from './changes.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
 import type { CatalogRef, DefinedObject, HiddenCatalog, TableName, TableRef, TableToSum } from './refs.ts';
 import type { CopiedSteps, InsertStep, RowsBatch, RowsPage, StepsPage, StoredRows } from './rows.ts';
-import type { PartToRestore, Snapshot } from './snapshot.ts';
+import type { PartToRestore, Snapshot, SnapshotOptions } from './snapshot.ts';
 import type {
   BuiltStatement,
   DescribedColumn,
@@ -103,10 +103,7 @@ export interface EngineWarehouse {
    * `catalogSnapshots` needs the writes of all servers held, and settled, until it resolves. `keepsFile`: the engine does not write the logs of
    * catalogs into their files meanwhile, so that the files can be copied.
    */
-  snapshot(
-    catalog: CatalogRef,
-    options: { readonly signal: AbortSignal; readonly keepsFile?: boolean },
-  ): Promise<Snapshot>;
+  snapshot(catalog: CatalogRef, options: SnapshotOptions): Promise<Snapshot>;
   /** Restores a part exactly once, however often it is called for it; parts in their order. Throws DATA_INVALID, CONSTRAINT_VIOLATED. */
   restorePart(part: PartToRestore, options: { readonly signal: AbortSignal }): Promise<void>;
   /**

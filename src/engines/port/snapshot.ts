@@ -21,6 +21,15 @@ export interface SnapshotTable {
   readonly isCopied?: boolean;
 }
 
+export interface SnapshotOptions {
+  readonly signal: AbortSignal;
+  readonly keepsFile?: boolean;
+  /** Only the tables of these are read. Absent: of all. */
+  readonly databases?: readonly string[];
+  /** What a snapshot for the same purpose has left whose process ended is removed. */
+  readonly purpose?: string;
+}
+
 /**
  * Every method may throw CHANGE_IN_PROGRESS once the catalog was renamed or dropped, which a snapshot does not prevent. While it is
  * open an engine may keep what it would delete otherwise: its log, or rows that were deleted.

@@ -171,6 +171,7 @@ export interface ClusterWorld {
   readonly storeHosts: readonly Host[];
   /** Files in it can be loaded. */
   readonly loadDirectory: string;
+  readonly backupDirectory: string;
   close(): Promise<void>;
 }
 
@@ -197,7 +198,8 @@ export async function startCluster({ kind = 'unreplicated', entry }: ClusterOpti
     const { ring, keeper, close: closeNodes } = await startNodes(kind, nodeHosts, network.host(keeperName));
     ends.push(closeNodes);
     const loadDirectory = join(directory, 'loads');
-    mkdirSync(loadDirectory);
+    const backupDirectory = join(directory, 'backups');
+    for (const made of [loadDirectory, backupDirectory]) mkdirSync(made);
     const keyFile = join(directory, serverNames[0] as string, 'secret.key');
     const ports = await freePorts(serverNames.length);
     const clusterHosts = [...new Set(nodeHosts.map(({ address }) => address))];
@@ -210,6 +212,7 @@ export async function startCluster({ kind = 'unreplicated', entry }: ClusterOpti
         `--port=${ports[index]}`,
         `--cluster-hosts=${clusterHosts.join(',')}`,
         `--load-directories=${loadDirectory}`,
+        `--backup-directories=${backupDirectory}`,
         ...(host.enter.length > 0 ? ['--insecure=true'] : []),
         ...(index > 0 ? [`--secret-key-file=${keyFile}`] : []),
       ];
@@ -222,7 +225,19 @@ export async function startCluster({ kind = 'unreplicated', entry }: ClusterOpti
     const { client } = (servers[0] as ClusterServer).api;
     const warehouses = warehousesOf[kind];
     for (const name of warehouses) await createClusterWarehouse(client, ring, { name, cluster: name });
-    return { network, servers, warehouses, ring, nodeHosts, keeper, store, storeHosts, loadDirectory, close };
+    return {
+      network,
+      servers,
+      warehouses,
+      ring,
+      nodeHosts,
+      keeper,
+      store,
+      storeHosts,
+      loadDirectory,
+      backupDirectory,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

@@ -1,6 +1,9 @@
 // The changes that are interrupted at each of their steps: what is there before, the request, and what a query says afterwards.
+import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DirectoryTarget } from '../../../src/backups/targets/directory_target.ts';
+import { verifyBackups } from '../../../src/backups/verification.ts';
 import type { Request } from '../injection/api.ts';
 
 export interface StepPlace {
@@ -8,6 +11,7 @@ export interface StepPlace {
   readonly database: string;
   readonly table: string;
   readonly loadDirectory: string;
+  readonly backupDirectory: string;
   /** The warehouse to which the catalog moves; undefined: it stays. */
   readonly target: string | undefined;
 }
@@ -18,11 +22,23 @@ export interface StepScenario {
   readonly needsTable: boolean;
   /** The catalog is one of this step only, and moves between a warehouse of the cluster and that of a server. */
   readonly isMove?: boolean;
+  /** The database is one of this step only. */
+  readonly hasOwnDatabase?: boolean;
+  /** A request whose task has succeeded before. */
+  prepares?(place: StepPlace): Request;
   request(place: StepPlace): Request;
   /** A query and its rows; undefined if the table is gone. */
   readonly after:
-    | { readonly select: string; readonly rows: readonly (readonly unknown[])[]; readonly renamed?: boolean }
+    | {
+        readonly select: string;
+        readonly rows: readonly (readonly unknown[])[];
+        readonly renamed?: boolean;
+        /** The database in which the table is then. */
+        readonly restored?: boolean;
+      }
     | undefined;
+  /** What else must hold then. */
+  check?(place: StepPlace): Promise<void>;
 }
 
 export const rowsBefore = 5;
@@ -30,6 +46,11 @@ export const columns = ['id', 'n'].map((name) => ({ name, type: 'BIGINT' }));
 /** The path of its catalog. */
 export const catalogOf = (database: string) => database.replace(/\/databases\/[^/]+$/, '');
 export const renamedTo = (table: string) => `${table} renamed`;
+/** The path of a database that was restored from this one. */
+export const restoredFrom = ({ database, table }: StepPlace) =>
+  `${catalogOf(database)}/databases/${encodeURIComponent(restoredName(table))}`;
+const restoredName = (table: string) => `restored ${table}`;
+const backupOf = ({ backupDirectory, table }: StepPlace) => ({ path: join(backupDirectory, table) });
 
 const counted = 'count(*), count(DISTINCT id), sum(n)';
 const on = ({ database, table }: StepPlace, rest = '') => `${database}/tables/${table}${rest}`;
@@ -117,5 +138,30 @@ export const stepScenarios: readonly StepScenario[] = [
       body: { warehouse: target, retainSeconds: 0 },
     }),
     after: { select: counted, rows: [[rowsBefore, rowsBefore, 0]] },
+  },
+  {
+    name: 'back up',
+    needsTable: true,
+    hasOwnDatabase: true,
+    request: (place) => ({ method: 'POST', path: `${place.database}/backup`, body: { to: backupOf(place) } }),
+    after: { select: counted, rows: [[rowsBefore, rowsBefore, 0]] },
+    async check(place) {
+      const { backups, faults, unnamed } = await verifyBackups(new DirectoryTarget(backupOf(place).path));
+      assert.deepEqual([faults, unnamed], [[], { files: 0, bytes: 0 }]);
+      const rows = backups.map(({ manifest }) => manifest.databases.flatMap(({ tables }) => tables)[0]?.rows);
+      assert.ok(rows.length > 0 && rows.every((count) => count === rowsBefore), JSON.stringify(rows));
+    },
+  },
+  {
+    name: 'restore',
+    needsTable: true,
+    hasOwnDatabase: true,
+    prepares: (place) => ({ method: 'POST', path: `${place.database}/backup`, body: { to: backupOf(place) } }),
+    request: (place) => ({
+      method: 'POST',
+      path: `${catalogOf(place.database)}/databases/restore`,
+      body: { name: restoredName(place.table), from: backupOf(place) },
+    }),
+    after: { select: counted, rows: [[rowsBefore, rowsBefore, 0]], restored: true },
   },
 ];

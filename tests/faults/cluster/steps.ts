@@ -32,6 +32,7 @@ import {
   catalogOf,
   columns,
   renamedTo,
+  restoredFrom,
   rowsBefore,
   type StepPlace,
   type StepScenario,
@@ -65,6 +66,7 @@ const changing: Readonly<Record<'store' | 'asked', readonly string[]>> = {
 };
 /** Some more than a change has. */
 const stepsMax = { store: 30, before: 5, after: 5, asked: 36 };
+const stepsOfBackupMax: typeof stepsMax = { store: 40, before: 5, after: 5, asked: 60 };
 const stepsOfMoveMax: typeof stepsMax = { store: 66, before: 18, after: 16, asked: 60 };
 /** The warehouse of a server, from which catalogs move to the cluster, and to which they move back. */
 const home = 'default';
@@ -80,8 +82,9 @@ const faultsAt = (point: keyof typeof stepsMax, count: number): readonly Fault[]
   return Array.from({ length: count }, (_, i) => ({ point, n: i + 1, isLasting: false, ...calls }));
 };
 
-function faultsOf({ isMove }: StepScenario): readonly Fault[] {
-  const max = isMove ? stepsOfMoveMax : stepsMax;
+function faultsOf({ isMove, hasOwnDatabase }: StepScenario): readonly Fault[] {
+  const ofOthers = hasOwnDatabase ? stepsOfBackupMax : stepsMax;
+  const max = isMove ? stepsOfMoveMax : ofOthers;
   return (['store', 'before', 'after', 'asked'] as const).flatMap((point) => faultsAt(point, max[point]));
 }
 
@@ -164,7 +167,7 @@ export async function strikeAtSteps(
   return { tried, struck, problems };
 }
 
-const databaseIn = (catalog: string) => `${pathOf('catalogs', catalog)}/databases/steps`;
+const databaseIn = (catalog: string, name = 'steps') => `${pathOf('catalogs', catalog)}/databases/${name}`;
 
 interface Strike {
   /** What the server was about to do at that step; if the change does not have it, how many it has, and undefined if it was refused. */
@@ -178,10 +181,13 @@ async function strikeAt(world: ClusterWorld, step: ClusterStep, random: Random):
   const servers = scenario.isMove ? world.servers : random.shuffled(world.servers);
   const [server, other] = servers as [ClusterServer, ClusterServer];
   const catalog = target === undefined ? warehouse : `to ${target} ${id}`;
-  const { loadDirectory } = world;
-  const place: StepPlace = { database: databaseIn(catalog), table: `t${id}`, loadDirectory, target };
+  const { loadDirectory, backupDirectory } = world;
+  const database = databaseIn(catalog, scenario.hasOwnDatabase ? `d${id}` : undefined);
+  const place: StepPlace = { database, table: `t${id}`, loadDirectory, backupDirectory, target };
   if (scenario.isMove) await prepareCatalog(server.api, { name: catalog, warehouse });
+  if (scenario.hasOwnDatabase) await certainly(server.api, { method: 'PUT', path: database, body: {} });
   if (scenario.needsTable) await prepare(server.api, place);
+  if (scenario.prepares) await certainlyDone(server.api, scenario.prepares(place));
   const request = { ...scenario.request(place), key: randomUUID() };
   await holdAt(server, fault);
   let firstAnswer: Answer | undefined;
@@ -211,6 +217,7 @@ async function strikeAt(world: ClusterWorld, step: ClusterStep, random: Random):
     throw new Error(`${describeStep(step)}: ${JSON.stringify(answer)} after ${JSON.stringify(given)}`);
   if (answer.status === 202) await taskSucceeds(world, { step, place, request, taskId: String(answer.result.taskId) });
   for (const { api } of world.servers) await isAsAfter(api, step, place);
+  await scenario.check?.(place);
   return { call: isStruck || isAcknowledged(given) ? call : undefined, place };
 }
 
@@ -225,9 +232,15 @@ async function prepare(api: CheckedApi, { database, table }: StepPlace): Promise
   await certainly(api, { method: 'POST', path: `${database}/tables/${table}/rows`, body: { rows } });
 }
 
-async function certainly(api: CheckedApi, request: Request): Promise<void> {
+async function certainly(api: CheckedApi, request: Request): Promise<Answer> {
   const answer = await certain([api], { ...request, key: randomUUID() });
   if (!isAcknowledged(answer)) throw new Error(`${request.path}: ${JSON.stringify(answer)}`);
+  return answer;
+}
+
+async function certainlyDone(api: CheckedApi, request: Request): Promise<void> {
+  const end = await taskEnds(api, String((await certainly(api, request)).result.taskId));
+  if (end.state !== 'succeeded') throw new Error(`${request.path}: ${JSON.stringify(end)}`);
 }
 
 /** The first answer that is none of a fault. */
@@ -301,8 +314,9 @@ async function isUnchanged(api: CheckedApi, { database, table }: StepPlace, what
 }
 
 async function isAsAfter(api: CheckedApi, step: ClusterStep, place: StepPlace): Promise<void> {
-  const { database, table, target } = place;
+  const { table, target } = place;
   const { after } = step.scenario;
+  const database = after?.restored ? restoredFrom(place) : place.database;
   const name = after?.renamed ? renamedTo(table) : table;
   const sql = `SELECT ${after?.select ?? 'count(*)'} FROM "${name}"`;
   let answer: Answer | undefined;

@@ -2,7 +2,7 @@
 // that has ended leaves is removed by its age.
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Member } from '../cluster/member.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
 import { dropClaims } from '../steps/claim.ts';
@@ -35,6 +35,15 @@ export class EndedStaging {
       }
     };
     await Promise.all(this.#members().map(dropOn));
+  }
+
+  /** Removes all tables whose names begin so, on the servers that are available. */
+  async dropAll(prefix: string, call: Pick<ServerCall, 'timeoutMs' | 'signal'>): Promise<void> {
+    const dropOn = async ({ counted: server }: Member) => {
+      const names = await stagingTables(server, `AND startsWith(name, ${quoteLiteral(prefix)})`, call);
+      for (const name of names) await dropTable(server, name, call);
+    };
+    await Promise.all(this.#members().filter(canDrop).map(dropOn));
   }
 
   /** Removes what servers have left that are back. */
@@ -75,13 +84,21 @@ const canDrop = ({ isDisabled, isAvailable, takesBegunWork }: Member): boolean =
 /** The one that reads the other first. */
 const tablesOf = (staging: string): readonly string[] => [`${staging}${distributedSuffix}`, staging];
 
-async function stagingTables(server: ClickHouseServer, condition: string): Promise<readonly string[]> {
+async function stagingTables(
+  server: ClickHouseServer,
+  condition: string,
+  call: Pick<ServerCall, 'timeoutMs' | 'signal'> = { timeoutMs: statementTimeoutMs },
+): Promise<readonly string[]> {
   const sql = `SELECT name FROM system.tables WHERE database = ${quoteLiteral(internalDatabase)}
     AND startsWith(name, ${quoteLiteral(stagingPrefix)}) ${condition}`;
-  return (await server.rows<{ name: string }>({ sql, timeoutMs: statementTimeoutMs })).map(({ name }) => name);
+  return (await server.rows<{ name: string }>({ ...call, sql })).map(({ name }) => name);
 }
 
-async function dropTable(server: ClickHouseServer, table: string): Promise<void> {
+async function dropTable(
+  server: ClickHouseServer,
+  table: string,
+  call: Pick<ServerCall, 'timeoutMs' | 'signal'> = { timeoutMs: statementTimeoutMs },
+): Promise<void> {
   const name = qualifiedName({ database: internalDatabase, table });
-  await server.text({ sql: `DROP TABLE IF EXISTS ${name} SYNC`, timeoutMs: statementTimeoutMs });
+  await server.text({ ...call, sql: `DROP TABLE IF EXISTS ${name} SYNC` });
 }

@@ -3,10 +3,11 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, TableName } from '../../port/refs.ts';
+import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { stagingPrefix } from '../load/staging.ts';
-import { databasePrefix, internalDatabase, localSuffix, namesOf } from '../names.ts';
+import { databasePrefix, internalDatabase, localSuffix, namesOf, storedDatabase } from '../names.ts';
 import { atOnce } from '../replication/at_once.ts';
 import { takeRows } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -17,11 +18,16 @@ const unmergedSettings =
   'parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000, max_parts_in_total = 1000000';
 const replicatedEngine = /^ENGINE = Replicated(\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'(?:, )?/m;
 const settingsPattern = /^SETTINGS /m;
-const callMs = 30_000;
+const callMs = 10_000;
 /** In one statement. */
 const commandsMax = 500;
 /** A replica that has not taken over all rows of its shard by then is none to take a snapshot of. */
 const syncSeconds = 10;
+
+/** A table or its database was dropped, or its columns changed, in between. */
+const changedCodes: ReadonlySet<number> = new Set([60, 81, 122, 218]);
+
+type Call = Pick<ServerCall, 'timeoutMs' | 'signal'>;
 
 interface LocalTable {
   readonly database: string;
@@ -42,22 +48,31 @@ export interface FixedShard {
   readonly tables: ReadonlyMap<string, FixedTable>;
 }
 
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 24);
 const keyOf = ({ database, name }: LocalTable): string => JSON.stringify([database, name]);
 
 export class FixedTables {
   readonly #context: WarehouseContext;
-  readonly #prefix = `${stagingPrefix}snapshot_${randomUUID().slice(0, 8)}_`;
+  /** Of all tables for the same purpose; those of this snapshot have a part of their own behind it. */
+  readonly #prefix: string;
+  readonly #id = randomUUID().slice(0, 8);
   /** The names of tables that were created, or may have been. */
   readonly #created = new Set<string>();
   #shards: readonly FixedShard[] = [];
 
-  constructor(context: WarehouseContext) {
+  constructor(context: WarehouseContext, purpose: string = randomUUID()) {
     this.#context = context;
+    this.#prefix = `${stagingPrefix}snapshot_${digestOf(purpose)}_`;
   }
 
-  /** While no server writes to the catalog. */
-  async fix(catalog: CatalogRef, signal: AbortSignal): Promise<void> {
+  /** While no server writes to the catalog. `databases`: absent: all. */
+  async fix(catalog: CatalogRef, databases: readonly string[] | undefined, signal: AbortSignal): Promise<void> {
+    const stored = databases?.map((name) => quoteLiteral(storedDatabase(catalog.name, name)));
+    const isOfCatalog = stored
+      ? `database IN (${['NULL', ...stored].join(', ')})`
+      : `startsWith(database, ${quoteLiteral(databasePrefix(catalog.name))})`;
     try {
+      await this.#context.endedStaging.dropAll(this.#prefix, { timeoutMs: callMs, signal });
       this.#shards = await this.#context.cluster.onEachShard(async (server) => {
         const call = { timeoutMs: callMs, signal };
         const sql = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
@@ -65,25 +80,31 @@ export class FixedTables {
         const tables = await server.rows<LocalTable>({
           ...call,
           sql: `SELECT database, name FROM system.tables
-            WHERE startsWith(database, ${quoteLiteral(databasePrefix(catalog.name))}) AND endsWith(name, ${quoteLiteral(localSuffix)})`,
+            WHERE ${isOfCatalog} AND endsWith(name, ${quoteLiteral(localSuffix)})`,
         });
         const fixed = await atOnce(
           tables,
-          async (table) => [keyOf(table), await this.#fixOn(server, table, call)] as const,
+          async (table) => [keyOf(table), await this.#fixUnchanged(server, table, call)] as const,
         );
         return { server: server.name, tables: new Map(fixed) };
       });
     } catch (error) {
-      await this.drop();
+      // Not waited for: writes are held meanwhile, and a server may not answer.
+      void this.drop();
       throw error;
     }
   }
 
-  async #fixOn(
-    server: ClickHouseServer,
-    table: LocalTable,
-    call: Pick<ServerCall, 'timeoutMs' | 'signal'>,
-  ): Promise<FixedTable> {
+  async #fixUnchanged(server: ClickHouseServer, table: LocalTable, call: Call): Promise<FixedTable> {
+    try {
+      return await this.#fixOn(server, table, call);
+    } catch (error) {
+      if (error instanceof ClickHouseError && changedCodes.has(error.code)) throw tableChanged();
+      throw error;
+    }
+  }
+
+  async #fixOn(server: ClickHouseServer, table: LocalTable, call: Call): Promise<FixedTable> {
     const local = qualifiedName({ database: table.database, table: table.name });
     const place = { database: table.database, table: table.name };
     if (this.#context.cluster.isReplicated) await takeRows(server, place, syncSeconds);
@@ -93,7 +114,7 @@ export class FixedTables {
       .replace(replicatedEngine, 'ENGINE = $1(')
       .replace(settingsPattern, `SETTINGS ${unmergedSettings}, `);
     if (!body.includes(unmergedSettings)) throw new Error('a table of rows has a definition of another product');
-    const name = `${this.#prefix}${createHash('sha256').update(keyOf(table)).digest('hex').slice(0, 24)}`;
+    const name = `${this.#prefix}${this.#id}_${digestOf(keyOf(table))}`;
     const fixed = qualifiedName({ database: internalDatabase, table: name });
     this.#created.add(name);
     await server.text({ ...call, sql: `CREATE TABLE ${fixed}${body}` });
@@ -114,7 +135,7 @@ export class FixedTables {
     const { database, localTable: name } = namesOf(table);
     return this.#shards.map(({ server, tables }) => {
       const found = tables.get(keyOf({ database, name }));
-      if (!found) throw new Failure('CHANGE_IN_PROGRESS', 'a table was changed while its catalog was read');
+      if (!found) throw tableChanged();
       return { ...found, server };
     });
   }
@@ -134,3 +155,5 @@ export class FixedTables {
     await atOnce(names, (name) => this.#context.endedStaging.drop(name));
   }
 }
+
+const tableChanged = (): Failure => new Failure('CHANGE_IN_PROGRESS', 'a table was changed while its catalog was read');

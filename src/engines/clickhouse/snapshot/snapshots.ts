@@ -23,6 +23,9 @@ export type SnapshotMethods = Pick<EngineWarehouse, 'snapshot' | 'restorePart'>;
 
 /** Of a file. */
 const rowsPerPiece = 4 * 1024 * 1024;
+/** Parts with fewer rows share files: each file takes a second to restore. */
+const smallRows = 128 * 1024;
+const partsPerPieceMax = 1000;
 /** The limit is that of the task, which aborts it. */
 const partMsMax = 24 * 3600 * 1000;
 const callMs = 60_000;
@@ -35,43 +38,43 @@ const writeSettings = {
   // Rows are in the order of the part, so that the same piece is the same file.
   max_threads: 1,
 };
-const readSettings = { ...computeSettings, input_format_null_as_default: 0 } as const;
+const readSettings = {
+  ...computeSettings,
+  input_format_null_as_default: 0,
+  input_format_parquet_allow_missing_columns: 0,
+} as const;
 
-/** `pieceRows`: at most so many rows in a file. */
-export function snapshotsOf(context: WarehouseContext, pieceRows = rowsPerPiece): SnapshotMethods {
+export function snapshotsOf(context: WarehouseContext): SnapshotMethods {
   return {
-    snapshot: (catalog, { signal }) =>
+    snapshot: (catalog, { signal, databases, purpose }) =>
       context.run(signal, async (runSignal) => {
-        const tables = new FixedTables(context);
-        await tables.fix(catalog, runSignal);
-        return new CatalogSnapshot(context, catalog, tables, pieceRows);
+        const tables = new FixedTables(context, purpose);
+        await tables.fix(catalog, databases, runSignal);
+        return new CatalogSnapshot(context, catalog, tables);
       }),
     restorePart: (part, { signal }) => context.run(signal, (runSignal) => restorePart(context, part, runSignal)),
   };
 }
 
-/** Rows of a part of a server. */
+/** Rows of one part of a server, or of several. */
 interface Piece extends TablePart {
   readonly shard: number;
-  readonly name: string;
-  /** The first row, counted within the part. */
-  readonly first: number;
-  readonly isWhole: boolean;
+  readonly names: readonly string[];
+  /** The first row of it, counted within the part; undefined: it has all rows. */
+  readonly first: number | undefined;
 }
 
 class CatalogSnapshot implements Snapshot {
   readonly #context: WarehouseContext;
   readonly #catalog: CatalogRef;
   readonly #tables: FixedTables;
-  readonly #pieceRows: number;
   /** By the database and the table: by the number of the part. */
   readonly #pieces = new Map<string, ReadonlyMap<number, Piece>>();
 
-  constructor(context: WarehouseContext, catalog: CatalogRef, tables: FixedTables, pieceRows: number) {
+  constructor(context: WarehouseContext, catalog: CatalogRef, tables: FixedTables) {
     this.#context = context;
     this.#catalog = catalog;
     this.#tables = tables;
-    this.#pieceRows = pieceRows;
   }
 
   parts(table: SnapshotTable, signal: AbortSignal): Promise<readonly TablePart[]> {
@@ -92,9 +95,8 @@ class CatalogSnapshot implements Snapshot {
           timeoutMs: callMs,
           signal,
         });
-        return parts.flatMap(({ name, count, hash }) =>
-          piecesOf({ shard, name, rows: Number(count), hash, definition: fixed.definition }, this.#pieceRows),
-        );
+        const all = parts.map(({ name, count, hash }) => ({ name, rows: Number(count), hash }));
+        return piecesOf(all, shard, fixed.definition);
       }),
     );
   }
@@ -104,11 +106,11 @@ class CatalogSnapshot implements Snapshot {
       const piece = this.#pieces.get(keyOf(table))?.get(part);
       const fixed = piece && this.#tables.shardsOf({ ...table, catalog: this.#catalog.name })[piece.shard];
       if (!piece || !fixed) throw new Error(`the snapshot has no part ${part} of the table`);
-      const { name, first, rows, isWhole } = piece;
-      const within = isWhole ? '' : ` AND _part_offset >= ${first} AND _part_offset < ${first + rows}`;
+      const { names, first, rows } = piece;
+      const within = first === undefined ? '' : ` AND _part_offset >= ${first} AND _part_offset < ${first + rows}`;
       const from = qualifiedName({ database: internalDatabase, table: fixed.name });
       const stream = await this.#tables.serverOf(fixed).stream({
-        sql: `SELECT ${writtenValues(table.columns).join(', ')} FROM ${from} WHERE _part = ${quoteLiteral(name)}${within} FORMAT Parquet`,
+        sql: `SELECT ${writtenValues(table.columns).join(', ')} FROM ${from} WHERE _part IN (${names.map(quoteLiteral).join(', ')})${within} FORMAT Parquet`,
         settings: writeSettings,
         timeoutMs: partMsMax,
         isOfCaller: true,
@@ -130,24 +132,56 @@ const keyOf = ({ database, table }: Pick<SnapshotTable, 'database' | 'table'>): 
   JSON.stringify([database, table]);
 
 interface ServerPart {
-  readonly shard: number;
   readonly name: string;
   readonly rows: number;
   /** Of the contents. */
   readonly hash: string;
-  readonly definition: string;
 }
 
-function piecesOf({ shard, name, rows, hash, definition }: ServerPart, pieceRows: number): Piece[] {
-  return Array.from({ length: Math.ceil(rows / pieceRows) }, (_, index) => {
-    const first = index * pieceRows;
-    const fingerprint = createHash('sha256')
-      .update(JSON.stringify([valuesVersion, hash, rows, pieceRows, index, definition]))
-      .digest('hex');
-    const isWhole = rows <= pieceRows;
-    return { part: 0, rows: Math.min(pieceRows, rows - first), fingerprint, shard, name, first, isWhole };
+function piecesOf(parts: readonly ServerPart[], shard: number, definition: string): Piece[] {
+  const piece = (of: readonly ServerPart[], rows: number, first?: number): Piece => {
+    const contents = of.map(({ hash, rows: all }) => [hash, all]);
+    const fingerprint = digestOf([valuesVersion, definition, contents, first ?? null, rows]);
+    return { part: 0, rows, fingerprint, shard, names: of.map(({ name }) => name), first };
+  };
+  const large = parts.filter(({ rows }) => rows >= smallRows);
+  const ofLarge = large.flatMap((part) => {
+    if (part.rows <= rowsPerPiece) return [piece([part], part.rows)];
+    return Array.from({ length: Math.ceil(part.rows / rowsPerPiece) }, (_, index) => {
+      const first = index * rowsPerPiece;
+      return piece([part], Math.min(rowsPerPiece, part.rows - first), first);
+    });
   });
+  const ofSmall = groupsOf(parts.filter(({ rows }) => rows < smallRows));
+  return [
+    ...ofLarge,
+    ...ofSmall.map((group) =>
+      piece(
+        group,
+        group.reduce((sum, { rows }) => sum + rows, 0),
+      ),
+    ),
+  ];
 }
+
+/** In an order that follows from the contents. */
+function groupsOf(parts: readonly ServerPart[]): ServerPart[][] {
+  const groups: ServerPart[][] = [];
+  let rowsInLast = 0;
+  for (const part of parts.toSorted((a, b) => compare(a.hash, b.hash))) {
+    const last = groups.at(-1);
+    if (last && last.length < partsPerPieceMax && rowsInLast + part.rows <= rowsPerPiece) last.push(part);
+    else {
+      groups.push([part]);
+      rowsInLast = 0;
+    }
+    rowsInLast += part.rows;
+  }
+  return groups;
+}
+
+const compare = (a: string, b: string): number => (a < b ? -1 : Number(a !== b));
+const digestOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
 /**
  * Gives each piece a number that follows from its contents, because the servers give parts other names whenever they merge: a piece has it in later
@@ -155,9 +189,7 @@ function piecesOf({ shard, name, rows, hash, definition }: ServerPart, pieceRows
  */
 function numbered(pieces: readonly Piece[]): Piece[] {
   const used = new Set<number>();
-  const sorted = pieces.toSorted((a, b) =>
-    a.fingerprint < b.fingerprint ? -1 : Number(a.fingerprint !== b.fingerprint),
-  );
+  const sorted = pieces.toSorted((a, b) => compare(a.fingerprint, b.fingerprint));
   const all = sorted.map((piece) => {
     let part = Number.parseInt(piece.fingerprint.slice(0, 12), 16);
     while (used.has(part)) part++;
