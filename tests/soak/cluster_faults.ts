@@ -15,7 +15,7 @@ class Totals {
   clearedMsMax = 0;
   readonly byName: Record<string, number> = {};
   readonly counts = noCounts();
-  readonly probes = { ...noProbes(), moves: 0 };
+  readonly probes = { ...noProbes(), moves: 0, backups: 0 };
   readonly decommissions = noDecommissions();
 
   add(report: FaultRunReport): void {
@@ -29,9 +29,9 @@ class Totals {
 
   toString(): string {
     const { faults, byName, counts, probes, decommissions, clearedMsMax } = this;
-    const { reads, writes, changes, moves, refused, unanswered } = probes;
+    const { reads, writes, changes, moves, backups, refused, unanswered } = probes;
     const { acknowledged, tasks, rows } = counts;
-    return `${faults} faults of ${Object.keys(byName).length} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads, ${writes} inserts, ${changes} changes of tables, ${moves} moves of a catalog and ${decommissions.completed} decommissions (${decommissions.cancelled} cancelled) beside them, ${refused + unanswered} refused or unanswered; all worked at most ${clearedMsMax} ms after the end of a fault`;
+    return `${faults} faults of ${Object.keys(byName).length} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads, ${writes} inserts, ${changes} changes of tables, ${moves} moves of a catalog, ${backups} backups of one and ${decommissions.completed} decommissions (${decommissions.cancelled} cancelled) beside them, ${refused + unanswered} refused or unanswered; all worked at most ${clearedMsMax} ms after the end of a fault`;
   }
 }
 

@@ -5,6 +5,7 @@ import { deadlineMs, eventually } from '../../deadline.ts';
 import { Random } from '../../random.ts';
 import { type Counts, type Numbers, noCounts, Worker, type WorkerPlace } from '../../soak/worker.ts';
 import { endOfTask, type InterruptedChange } from '../scenarios/atomicity.ts';
+import { BackupTaker } from './backup_taker.ts';
 import { clearedMs, type PatientApi } from './checked_api.ts';
 import { type ClusterKind, type ClusterServer, type ClusterWorld, startCluster } from './cluster_world.ts';
 import { Decommissioner, noDecommissions } from './decommissioner.ts';
@@ -32,7 +33,7 @@ export interface FaultRunReport {
   /** How often each was done. */
   readonly byName: Readonly<Record<string, number>>;
   readonly counts: Counts;
-  readonly probes: Prober['counts'] & { readonly moves: number };
+  readonly probes: Prober['counts'] & { readonly moves: number; readonly backups: number };
   readonly decommissions: Decommissioner['counts'];
   /** From the end of a fault until everything worked. */
   readonly clearedMsMax: number;
@@ -70,6 +71,7 @@ class FaultRun {
   readonly #workers: readonly Worker[];
   readonly #tables: readonly ProbedTables[];
   readonly #mover: Mover;
+  readonly #backups: BackupTaker;
   readonly #decommissioner: Decommissioner | undefined;
   readonly #problems: string[] = [];
   readonly #byName: Record<string, number> = {};
@@ -85,6 +87,8 @@ class FaultRun {
     this.#tables = warehouses.map((name) => new ProbedTables(name));
     const repeats = this.#random.fork(0);
     this.#mover = new Mover(this.#random.fork(500), warehouses);
+    const warehouse = this.#random.fork(502).pick(warehouses);
+    this.#backups = new BackupTaker(this.#random.fork(503), { warehouse, directory: world.backupDirectory });
     // A node that does not replicate and is taken out has missed the changes of that time for good.
     if (keeper) this.#decommissioner = new Decommissioner(this.#random.fork(501), warehouses[0] as string, ring.nodes);
     this.#workers = warehouses.flatMap((warehouse, index) =>
@@ -111,6 +115,7 @@ class FaultRun {
       for (const tables of this.#tables) await tables.create(api);
       for (const worker of this.#workers) await worker.begin(api);
       await this.#mover.create(api);
+      await this.#backups.create(api);
       while (this.#faults < faults && (this.#faults < atLeast || hasTime()) && this.#found().length === 0)
         await this.#oneFault();
       const { result } = await patientApi.post('/api/v2/audit_events/verify', {});
@@ -126,7 +131,7 @@ class FaultRun {
       faults: this.#faults,
       byName: this.#byName,
       counts,
-      probes: { ...this.#probes, moves: this.#mover.moves },
+      probes: { ...this.#probes, moves: this.#mover.moves, backups: this.#backups.backups },
       decommissions: this.#decommissioner?.counts ?? noDecommissions(),
       clearedMsMax: Math.round(this.#clearedMsMax),
       problems: this.#found(),
@@ -137,6 +142,7 @@ class FaultRun {
     return [
       ...this.#problems,
       ...this.#mover.problems,
+      ...this.#backups.problems,
       ...(this.#decommissioner?.problems ?? []),
       ...this.#workers.flatMap(({ problems }) => problems),
       ...this.#world.servers.flatMap(({ api, patientApi, failedStarts }) => [
@@ -161,6 +167,7 @@ class FaultRun {
     const working = [
       ...probers.map((prober) => prober.run()),
       this.#mover.run(apis),
+      this.#backups.run(apis),
       ...(this.#decommissioner ? [this.#decommissioner.run(apis)] : []),
       ...this.#workers.map((worker, n) => this.#work(worker, random.fork(n), () => halted)),
     ].map((work) => work.catch((error: Error) => void this.#problems.push(String(error.stack))));
@@ -176,6 +183,7 @@ class FaultRun {
       halted = true;
       for (const prober of probers) prober.halt();
       this.#mover.halt();
+      this.#backups.halt();
       this.#decommissioner?.halt();
       await this.#ended(working);
     }
@@ -268,6 +276,7 @@ class FaultRun {
     for (const tables of this.#tables) this.#problems.push(...(await tables.check(api)));
     for (const worker of this.#workers) await worker.checkTables(api, ends);
     await this.#mover.check(api, ends);
+    await this.#backups.check(api, ends);
     if (tasks.length > tasksKeptMax) for (const task of tasks) await api.delete(`/api/v2/tasks/${task.taskId}`);
   }
 }
