@@ -27,7 +27,7 @@ const syncSeconds = 10;
 /** A table or its database was dropped, or its columns changed, in between. */
 const changedCodes: ReadonlySet<number> = new Set([60, 81, 122, 218]);
 
-type Call = Pick<ServerCall, 'timeoutMs' | 'signal'>;
+type Call = Pick<ServerCall, 'timeoutMs'> & { readonly signal: AbortSignal };
 
 interface LocalTable {
   readonly database: string;
@@ -58,6 +58,8 @@ export class FixedTables {
   readonly #id = randomUUID().slice(0, 8);
   /** The names of tables that were created, or may have been. */
   readonly #created = new Set<string>();
+  /** What creates them: it is not interrupted, because the server would still create the table, after all others are dropped. */
+  readonly #creating = new Set<Promise<unknown>>();
   #shards: readonly FixedShard[] = [];
 
   constructor(context: WarehouseContext, purpose: string = randomUUID()) {
@@ -71,10 +73,11 @@ export class FixedTables {
     const isOfCatalog = stored
       ? `database IN (${['NULL', ...stored].join(', ')})`
       : `startsWith(database, ${quoteLiteral(databasePrefix(catalog.name))})`;
+    const failed = new AbortController();
+    const call = { timeoutMs: callMs, signal: AbortSignal.any([signal, failed.signal]) };
     try {
-      await this.#context.endedStaging.dropAll(this.#prefix, { timeoutMs: callMs, signal });
+      await this.#context.endedStaging.dropAll(this.#prefix, call);
       this.#shards = await this.#context.cluster.onEachShard(async (server) => {
-        const call = { timeoutMs: callMs, signal };
         const sql = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
         await server.text({ ...call, sql });
         const tables = await server.rows<LocalTable>({
@@ -89,6 +92,8 @@ export class FixedTables {
         return { server: server.name, tables: new Map(fixed) };
       });
     } catch (error) {
+      // The other servers begin no more tables.
+      failed.abort();
       // Not waited for: writes are held meanwhile, and a server may not answer.
       void this.drop();
       throw error;
@@ -116,8 +121,7 @@ export class FixedTables {
     if (!body.includes(unmergedSettings)) throw new Error('a table of rows has a definition of another product');
     const name = `${this.#prefix}${this.#id}_${digestOf(keyOf(table))}`;
     const fixed = qualifiedName({ database: internalDatabase, table: name });
-    this.#created.add(name);
-    await server.text({ ...call, sql: `CREATE TABLE ${fixed}${body}` });
+    await this.#create(server, name, `CREATE TABLE ${fixed}${body}`, call.signal);
     const partitions = await server.rows<{ id: string }>({
       ...call,
       sql: `SELECT DISTINCT partition_id AS id FROM system.parts
@@ -128,6 +132,21 @@ export class FixedTables {
     for (let at = 0; at < commands.length; at += commandsMax)
       await server.text({ ...call, sql: `ALTER TABLE ${fixed} ${commands.slice(at, at + commandsMax).join(', ')}` });
     return { name, definition: body.slice(0, body.search(/^ENGINE = /m)) };
+  }
+
+  async #create(server: ClickHouseServer, name: string, sql: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    this.#created.add(name);
+    const creating = server.text({ timeoutMs: callMs, sql });
+    this.#creating.add(creating);
+    const aborted = Promise.withResolvers<never>();
+    const abort = () => aborted.reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      await Promise.race([creating, aborted.promise]);
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
   }
 
   /** What each shard has of a table, in the order of shards. Throws CHANGE_IN_PROGRESS if it was created since. */
@@ -150,6 +169,8 @@ export class FixedTables {
 
   /** Idempotent. A server that is away drops its tables when it is back. */
   async drop(): Promise<void> {
+    await Promise.allSettled(this.#creating);
+    this.#creating.clear();
     const names = [...this.#created];
     this.#created.clear();
     await atOnce(names, (name) => this.#context.endedStaging.drop(name));
