@@ -32,7 +32,7 @@ export interface SnapshotToTake {
 /** How long running writes are waited for. */
 const drainMsMax = 3_000;
 /** How long writes are held in all; they wait longer (engines/warehouses/guarded_engine.ts). */
-const holdMsMax = 15_000;
+const holdMsMax = 20_000;
 /** How long the store is asked to end a hold. */
 const releaseMsMax = 60_000;
 const releasePauseMs = 200;

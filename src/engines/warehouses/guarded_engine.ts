@@ -46,7 +46,7 @@ export interface GuardedOptions {
 }
 
 /** So long a write waits for a snapshot to be taken, which holds writes for a shorter time. */
-const snapshotWaitMs = 20_000;
+const snapshotWaitMs = 25_000;
 const snapshotPollMs = 20;
 
 /** Runs writes of rows of tables, each in its catalog: they wait or are refused while the catalog is held, and are known while they run. */

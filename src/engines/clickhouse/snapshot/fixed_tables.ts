@@ -16,8 +16,9 @@ import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers
 const unmergedSettings =
   'max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, ' +
   'parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000, max_parts_in_total = 1000000';
-const replicatedEngine = /^ENGINE = Replicated(\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'(?:, )?/m;
-const settingsPattern = /^SETTINGS /m;
+const replicatedEngine = /^Replicated(\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'(?:, )?/;
+/** The last clause; its values are numbers. */
+const settingsClause = ' SETTINGS ';
 const callMs = 10_000;
 /** In one statement. */
 const commandsMax = 500;
@@ -29,16 +30,25 @@ const changedCodes: ReadonlySet<number> = new Set([60, 81, 122, 218]);
 
 type Call = Pick<ServerCall, 'timeoutMs'> & { readonly signal: AbortSignal };
 
-interface LocalTable {
+interface LocalName {
   readonly database: string;
-  readonly name: string;
+  readonly table: string;
+}
+
+interface LocalTable extends LocalName {
+  /** Its engine, with keys and settings, as the server shows it. */
+  readonly engine: string;
+  /** A digest of the columns. */
+  readonly columns: string;
+  /** The ids of those that have rows. */
+  readonly partitions: readonly string[];
 }
 
 export interface FixedTable {
-  /** In the internal database. */
-  readonly name: string;
-  /** Of the columns: rows of parts that lack one follow from it. */
-  readonly definition: string;
+  /** In the internal database; undefined: the table is empty. */
+  readonly name: string | undefined;
+  /** A digest of the columns: rows of parts that lack one follow from them. */
+  readonly columns: string;
 }
 
 /** What one server has of a shard. */
@@ -49,7 +59,15 @@ export interface FixedShard {
 }
 
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 24);
-const keyOf = ({ database, name }: LocalTable): string => JSON.stringify([database, name]);
+const keyOf = ({ database, table }: LocalName): string => JSON.stringify([database, table]);
+
+/** The engine of a table that is the only one with its rows, and does not merge them. */
+function unmergedEngine(engine: string): string {
+  const settings = engine.lastIndexOf(settingsClause);
+  if (settings < 0) throw new Error('a table of rows has a definition of another product');
+  const before = engine.slice(0, settings).replace(replicatedEngine, '$1(');
+  return `${before}${settingsClause}${unmergedSettings}, ${engine.slice(settings + settingsClause.length)}`;
+}
 
 export class FixedTables {
   readonly #context: WarehouseContext;
@@ -80,11 +98,7 @@ export class FixedTables {
       this.#shards = await this.#context.cluster.onEachShard(async (server) => {
         const sql = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
         await server.text({ ...call, sql });
-        const tables = await server.rows<LocalTable>({
-          ...call,
-          sql: `SELECT database, name FROM system.tables
-            WHERE ${isOfCatalog} AND endsWith(name, ${quoteLiteral(localSuffix)})`,
-        });
+        const tables = await this.#localTables(server, isOfCatalog, call);
         const fixed = await atOnce(
           tables,
           async (table) => [keyOf(table), await this.#fixUnchanged(server, table, call)] as const,
@@ -100,7 +114,37 @@ export class FixedTables {
     }
   }
 
+  /** `isOfCatalog`: a condition for the name of the database. */
+  async #localTables(server: ClickHouseServer, isOfCatalog: string, call: Call): Promise<readonly LocalTable[]> {
+    const isLocalTable = `${isOfCatalog} AND endsWith(table, ${quoteLiteral(localSuffix)})`;
+    const tables = await server.rows<Omit<LocalTable, 'columns' | 'partitions'>>({
+      ...call,
+      sql: `SELECT database, table, engine_full AS engine FROM (SELECT database, name AS table, engine_full FROM system.tables)
+        WHERE ${isLocalTable}`,
+    });
+    if (this.#context.cluster.isReplicated)
+      await atOnce(tables, ({ database, table }) => takeRows(server, { database, table }, syncSeconds));
+    const columns = await server.rows<LocalName & { readonly digest: string }>({
+      ...call,
+      sql: `SELECT database, table, toString(groupBitXor(sipHash64(position, name, type, default_expression))) AS digest
+        FROM system.columns WHERE ${isLocalTable} GROUP BY database, table`,
+    });
+    const parts = await server.rows<LocalName & { readonly id: string }>({
+      ...call,
+      sql: `SELECT DISTINCT database, table, partition_id AS id FROM system.parts WHERE active AND ${isLocalTable}`,
+    });
+    const digests = new Map(columns.map((row) => [keyOf(row), row.digest]));
+    const partitions = Map.groupBy(parts, keyOf);
+    return tables.map((table) => ({
+      ...table,
+      columns: digests.get(keyOf(table)) ?? '',
+      partitions: (partitions.get(keyOf(table)) ?? []).map(({ id }) => id),
+    }));
+  }
+
   async #fixUnchanged(server: ClickHouseServer, table: LocalTable, call: Call): Promise<FixedTable> {
+    // Most of the time that writes wait is for tables that are created.
+    if (table.partitions.length === 0) return { name: undefined, columns: table.columns };
     try {
       return await this.#fixOn(server, table, call);
     } catch (error) {
@@ -110,28 +154,16 @@ export class FixedTables {
   }
 
   async #fixOn(server: ClickHouseServer, table: LocalTable, call: Call): Promise<FixedTable> {
-    const local = qualifiedName({ database: table.database, table: table.name });
-    const place = { database: table.database, table: table.name };
-    if (this.#context.cluster.isReplicated) await takeRows(server, place, syncSeconds);
-    const shown = await server.text({ ...call, sql: `SHOW CREATE TABLE ${local}\nFORMAT TSVRaw` });
-    const body = shown
-      .slice(shown.indexOf('\n'))
-      .replace(replicatedEngine, 'ENGINE = $1(')
-      .replace(settingsPattern, `SETTINGS ${unmergedSettings}, `);
-    if (!body.includes(unmergedSettings)) throw new Error('a table of rows has a definition of another product');
+    const local = qualifiedName(table);
     const name = `${this.#prefix}${this.#id}_${digestOf(keyOf(table))}`;
     const fixed = qualifiedName({ database: internalDatabase, table: name });
-    await this.#create(server, name, `CREATE TABLE ${fixed}${body}`, call.signal);
-    const partitions = await server.rows<{ id: string }>({
-      ...call,
-      sql: `SELECT DISTINCT partition_id AS id FROM system.parts
-        WHERE active AND database = ${quoteLiteral(table.database)} AND table = ${quoteLiteral(table.name)}`,
-    });
+    const sql = `CREATE TABLE ${fixed} AS ${local} ENGINE = ${unmergedEngine(table.engine)}`;
+    await this.#create(server, name, sql, call.signal);
     // 24.8 cannot attach all of them by one command.
-    const commands = partitions.map(({ id }) => `ATTACH PARTITION ID ${quoteLiteral(id)} FROM ${local}`);
+    const commands = table.partitions.map((id) => `ATTACH PARTITION ID ${quoteLiteral(id)} FROM ${local}`);
     for (let at = 0; at < commands.length; at += commandsMax)
       await server.text({ ...call, sql: `ALTER TABLE ${fixed} ${commands.slice(at, at + commandsMax).join(', ')}` });
-    return { name, definition: body.slice(0, body.search(/^ENGINE = /m)) };
+    return { name, columns: table.columns };
   }
 
   async #create(server: ClickHouseServer, name: string, sql: string, signal: AbortSignal): Promise<void> {
@@ -151,9 +183,9 @@ export class FixedTables {
 
   /** What each shard has of a table, in the order of shards. Throws CHANGE_IN_PROGRESS if it was created since. */
   shardsOf(table: TableName): readonly (FixedTable & { readonly server: string })[] {
-    const { database, localTable: name } = namesOf(table);
+    const { database, localTable } = namesOf(table);
     return this.#shards.map(({ server, tables }) => {
-      const found = tables.get(keyOf({ database, name }));
+      const found = tables.get(keyOf({ database, table: localTable }));
       if (!found) throw tableChanged();
       return { ...found, server };
     });

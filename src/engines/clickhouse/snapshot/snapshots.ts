@@ -89,6 +89,7 @@ class CatalogSnapshot implements Snapshot {
     const shards = this.#tables.shardsOf({ ...table, catalog: this.#catalog.name });
     return Promise.all(
       shards.map(async (fixed, shard) => {
+        if (fixed.name === undefined) return [];
         const parts = await this.#tables.serverOf(fixed).rows<{ name: string; count: string; hash: string }>({
           sql: `SELECT name, toString(rows) AS count, concat(hash_of_uncompressed_files, uncompressed_hash_of_compressed_files) AS hash
             FROM system.parts WHERE active AND rows > 0 AND database = ${quoteLiteral(internalDatabase)} AND table = ${quoteLiteral(fixed.name)}`,
@@ -96,7 +97,7 @@ class CatalogSnapshot implements Snapshot {
           signal,
         });
         const all = parts.map(({ name, count, hash }) => ({ name, rows: Number(count), hash }));
-        return piecesOf(all, shard, fixed.definition);
+        return piecesOf(all, shard, fixed.columns);
       }),
     );
   }
@@ -105,7 +106,7 @@ class CatalogSnapshot implements Snapshot {
     return this.#context.run(signal, async (runSignal) => {
       const piece = this.#pieces.get(keyOf(table))?.get(part);
       const fixed = piece && this.#tables.shardsOf({ ...table, catalog: this.#catalog.name })[piece.shard];
-      if (!piece || !fixed) throw new Error(`the snapshot has no part ${part} of the table`);
+      if (!piece || fixed?.name === undefined) throw new Error(`the snapshot has no part ${part} of the table`);
       const { names, first, rows } = piece;
       const within = first === undefined ? '' : ` AND _part_offset >= ${first} AND _part_offset < ${first + rows}`;
       const from = qualifiedName({ database: internalDatabase, table: fixed.name });
@@ -138,10 +139,10 @@ interface ServerPart {
   readonly hash: string;
 }
 
-function piecesOf(parts: readonly ServerPart[], shard: number, definition: string): Piece[] {
+function piecesOf(parts: readonly ServerPart[], shard: number, columns: string): Piece[] {
   const piece = (of: readonly ServerPart[], rows: number, first?: number): Piece => {
     const contents = of.map(({ hash, rows: all }) => [hash, all]);
-    const fingerprint = digestOf([valuesVersion, definition, contents, first ?? null, rows]);
+    const fingerprint = digestOf([valuesVersion, columns, contents, first ?? null, rows]);
     return { part: 0, rows, fingerprint, shard, names: of.map(({ name }) => name), first };
   };
   const large = parts.filter(({ rows }) => rows >= smallRows);
