@@ -122,7 +122,8 @@ describe('a mutation that does not come to its end', { skip: missingRing }, () =
     });
     const repeated = endOf(update());
     repeated.catch(() => undefined);
-    await Promise.all(waits);
+    const early = repeated.then((message) => assert.fail(`it has ended before it waited: ${message}`));
+    await Promise.race([Promise.all(waits), early]);
     await askAll(`KILL MUTATION WHERE ${ofTable()}`);
     await askAll(`SYSTEM START MERGES ${local()}`);
     const message = await repeated;

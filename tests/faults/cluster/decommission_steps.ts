@@ -163,15 +163,21 @@ class DecommissionsRun {
     if (quiet === undefined || loud === undefined) throw new Error('there are two servers');
     this.#probers = [quiet, loud];
     const working = [loud.run()];
+    const problems: string[] = [];
+    let call: string | number = 0;
     try {
-      const call = await this.#interrupted(step, place, () => void working.push(quiet.run()));
+      call = await this.#interrupted(step, place, () => void working.push(quiet.run()));
       await this.#cleared(`${place.backend} is in service again`, (prober, ms) => prober.hasWorkedSince(ms));
-      return call;
-    } finally {
-      for (const prober of this.#probers) prober.halt();
-      await Promise.all(working);
-      await this.#check();
+    } catch (error) {
+      const { patientApi } = other;
+      const { result } = await patientApi.get(place.backend);
+      problems.push(`${(error as Error).message}; the backend: ${JSON.stringify(result)}`);
     }
+    for (const prober of this.#probers) prober.halt();
+    await Promise.all(working);
+    problems.push(...(await this.#found()));
+    if (problems.length > 0) throw new Error(problems.join('\n'));
+    return call;
   }
 
   #newPlace(): Place {
@@ -284,11 +290,11 @@ class DecommissionsRun {
     }
   }
 
-  /** When nothing is written any more: each row is there once, on each node. */
-  async #check(): Promise<void> {
+  /** What is wrong when nothing is written any more: each row is to be there once, on each node. */
+  async #found(): Promise<string[]> {
     const problems = this.#probers.flatMap((prober) => prober.problems);
     for (const { patientApi } of this.#world.servers) problems.push(...(await this.#tables.check(patientApi)));
     problems.push(...(await nodeDifferences(this.#world)));
-    if (problems.length > 0) throw new Error(problems.join('\n'));
+    return problems;
   }
 }

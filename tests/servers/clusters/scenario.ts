@@ -1,6 +1,9 @@
 // The whole way through the API on a real cluster: warehouse, backends, catalog, database, table, rows, query; a server that is killed, frozen,
 // disabled or decommissioned; and the 503 conditions, which recover by themselves.
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
@@ -22,8 +25,10 @@ export const scenarioOn = (kind: 'shards' | 'copies'): void =>
     let server: TestServer;
     const shop = `/api/v2/catalogs/${kind}/databases/shop`;
     const orders = `${shop}/tables/orders`;
+    const backups = mkdtempSync(join(tmpdir(), 'tabularium-backups-'));
     before(async () => {
-      [ring, server] = await Promise.all([startRing(3), start(clusterSettings)]);
+      const settings = { ...clusterSettings, backupDirectories: backups };
+      [ring, server] = await Promise.all([startRing(3), start(settings)]);
       await registerAll(server, kind, ring, clusters[kind]);
       (await server.post('/api/v2/catalogs', { name: kind, warehouse: kind })).is(201);
       (await server.put(shop)).is(201);
@@ -31,6 +36,7 @@ export const scenarioOn = (kind: 'shards' | 'copies'): void =>
     after(async () => {
       await server?.close();
       await ring?.close();
+      rmSync(backups, { recursive: true, force: true });
     });
     const node = (index: number) => {
       const found = ring.nodes[index];
@@ -56,6 +62,25 @@ export const scenarioOn = (kind: 'shards' | 'copies'): void =>
         availableReplicaCount: replicas,
         state: 'available',
       });
+    });
+
+    test('it is backed up with its views, by a server that has the store alone, and restored', async () => {
+      (await server.put(`${shop}/views/few`, { sql: 'SELECT id FROM orders WHERE id < 10' })).is(201);
+      const from = { path: backups };
+      const backedUp = await server.ended(await server.post(`/api/v2/catalogs/${kind}/backup`, { to: from }));
+      backedUp.is(200, '0', { state: 'succeeded', result: { tables: 1, rows: 300 } });
+      const body = { name: 'again', warehouse: kind, from };
+      const restored = await server.ended(await server.post('/api/v2/catalogs/restore', body));
+      restored.is(200, '0', { state: 'succeeded', result: { tables: 1, views: 1, rows: 300 } });
+      const again = (sql: string) => server.post('/api/v2/catalogs/again/databases/shop/query', { sql });
+      assert.deepEqual((await again(count)).is(200).at('rows'), all);
+      assert.deepEqual((await again('SELECT count(*) FROM few')).is(200).at('rows'), [[10]]);
+      const copies = kind === 'copies' ? 3 : 1;
+      (await server.get('/api/v2/catalogs/again/databases/shop/tables/orders')).is(200, '0', {
+        replicationNum: copies,
+      });
+      (await server.delete('/api/v2/catalogs/again?cascade=true&purge=true')).is(200);
+      (await server.delete(`${shop}/views/few?purge=true`)).is(200);
     });
 
     for (const [how, stop, back] of [
