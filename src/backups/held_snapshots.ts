@@ -3,23 +3,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { EngineWarehouse } from '../engines/port/engine.ts';
-import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Snapshot } from '../engines/port/snapshot.ts';
-import type { Warehouses } from '../engines/warehouses/warehouses.ts';
-import { AskedServers, ServerNotAnswering } from '../holds/asked_servers.ts';
+import { ServerNotAnswering } from '../holds/asked_servers.ts';
 import { PausedWrites } from '../holds/paused_writes.ts';
-import { WritesOfServers } from '../holds/writes_of_servers.ts';
+import { type WritesOfServers, type WritesParts, writesTo } from '../holds/writes_of_servers.ts';
 import { Failure } from '../standard/failure.ts';
-import type { LeaseHolder } from '../store/leases.ts';
-import type { Store } from '../store/store.ts';
 import { RetryableError } from '../tasks/task.ts';
 import { catalogRef, type SourceDefinitions } from './definitions.ts';
 
-export interface HeldSnapshotParts {
+export interface HeldSnapshotParts extends WritesParts {
   readonly catalog: Catalog;
-  readonly warehouses: Warehouses;
-  readonly store: Store;
-  readonly holder: LeaseHolder;
 }
 
 export interface SnapshotToTake {
@@ -43,26 +36,25 @@ const attemptMsMax = 600_000;
 
 /** The caller closes the snapshot. Throws RetryableError. */
 export async function takeSnapshot(parts: HeldSnapshotParts, work: SnapshotToTake): Promise<Snapshot> {
-  const { engine, definitions, signal } = work;
+  const { engine, definitions, taskId, signal } = work;
   const { root } = definitions;
   const { warehouse } = root.spec;
-  const { capabilities, isReachedByAllServers } = await parts.warehouses.engineOf(warehouse);
-  const ref = catalogRef(root);
-  if (capabilities.catalogSnapshots) return engine.snapshot(ref, { signal });
-  if (parts.store.isShared && isReachedByAllServers) return heldByAll(parts, work, ref);
-  return retried(work, () => tryOnce(parts, work, ref, undefined));
+  const { capabilities } = await parts.warehouses.engineOf(warehouse);
+  if (capabilities.catalogSnapshots) return engine.snapshot(catalogRef(root), { signal });
+  const writes = await writesTo(parts, warehouse, { taskId, catalogId: root.id, kind: 'snapshot' });
+  return writes.areOfSeveral ? heldByAll(parts, work, writes) : retried(work, () => tryOnce(parts, work, writes));
 }
 
-async function heldByAll(parts: HeldSnapshotParts, work: SnapshotToTake, ref: CatalogRef): Promise<Snapshot> {
+async function heldByAll(parts: HeldSnapshotParts, work: SnapshotToTake, writes: WritesOfServers): Promise<Snapshot> {
   const { catalog } = parts;
   const { definitions, taskId, signal } = work;
-  const others = new AskedServers(parts, taskId);
-  await catalog.beginSnapshotHold({ taskId, catalogId: ref.id, warehouse: definitions.root.spec.warehouse });
+  const { id: catalogId, spec } = definitions.root;
+  await catalog.beginSnapshotHold({ taskId, catalogId, warehouse: spec.warehouse });
   try {
     return await retried(work, async () => {
       // Every server knows what it will be asked before any write waits.
-      await others.ask(signal, false);
-      return tryOnce(parts, work, ref, others);
+      await writes.refresh(signal);
+      return tryOnce(parts, work, writes);
     });
   } catch (error) {
     const isLost = error instanceof Failure && error.code === 'TASK_INTERRUPTED';
@@ -88,16 +80,12 @@ async function retried({ signal }: SnapshotToTake, attempt: () => Promise<Snapsh
 async function tryOnce(
   parts: HeldSnapshotParts,
   work: SnapshotToTake,
-  ref: CatalogRef,
-  others: AskedServers | undefined,
+  writes: WritesOfServers,
 ): Promise<Snapshot | undefined> {
-  const { definitions, taskId, signal } = work;
-  const own = await parts.warehouses.writesOf(definitions.root.spec.warehouse);
-  const writes = new WritesOfServers(own, { taskId, catalogId: ref.id, kind: 'snapshot' }, others);
-  const paused = new PausedWrites(writes, holdMsMax, signal);
+  const paused = new PausedWrites(writes, holdMsMax, work.signal);
   let snapshot: Snapshot | undefined;
   try {
-    snapshot = await takeWhile(paused, parts, work, { ref, writes });
+    snapshot = await takeWhile(paused, parts, work, writes);
   } finally {
     await paused.end().catch(() => undefined);
     await released(writes).catch(async (error: unknown) => {
@@ -112,8 +100,9 @@ async function takeWhile(
   paused: PausedWrites,
   { catalog }: HeldSnapshotParts,
   { engine, definitions, taskId }: SnapshotToTake,
-  { ref, writes }: { readonly ref: CatalogRef; readonly writes: WritesOfServers },
+  writes: WritesOfServers,
 ): Promise<Snapshot | undefined> {
+  const ref = catalogRef(definitions.root);
   let snapshot: Snapshot | undefined;
   try {
     await paused.drained(drainMsMax);

@@ -9,7 +9,8 @@ import {
   type WrittenTable,
   wasWritten,
 } from '../engines/copies/catalog_writes.ts';
-import type { AskedServers, OthersMoment } from './asked_servers.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
+import { AskedServers, type AskedServersParts, type OthersMoment } from './asked_servers.ts';
 
 export interface WriteMoment {
   readonly own: number;
@@ -25,6 +26,18 @@ export interface Holder {
   readonly kind: HoldKind;
 }
 
+export interface WritesParts extends AskedServersParts {
+  readonly warehouses: Warehouses;
+}
+
+/** To a catalog in the warehouse, by all servers that write to it. */
+export async function writesTo(parts: WritesParts, warehouse: string, holder: Holder): Promise<WritesOfServers> {
+  const { warehouses, store } = parts;
+  const isShared = store.isShared && (await warehouses.engineOf(warehouse)).isReachedByAllServers;
+  const others = isShared ? new AskedServers(parts, holder.taskId) : undefined;
+  return new WritesOfServers(await warehouses.writesOf(warehouse), holder, others);
+}
+
 export class WritesOfServers {
   readonly #own: CatalogWrites;
   readonly #holder: Holder;
@@ -38,6 +51,11 @@ export class WritesOfServers {
     this.#holder = holder;
     this.#catalogId = holder.catalogId;
     this.#others = others;
+  }
+
+  /** Whether other servers write to the catalog, too. */
+  get areOfSeveral(): boolean {
+    return this.#others !== undefined;
   }
 
   /** From now on it is known which tables are written. */

@@ -13,8 +13,8 @@ import { type CatalogMove, leftName } from '../catalog/moves/move_catalog.ts';
 import type { Engine, EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
-import { AskedServers, ServerNotAnswering } from '../holds/asked_servers.ts';
-import { WritesOfServers } from '../holds/writes_of_servers.ts';
+import { ServerNotAnswering } from '../holds/asked_servers.ts';
+import { type WritesOfServers, writesTo } from '../holds/writes_of_servers.ts';
 import { newId } from '../model/ids.ts';
 import type { BackendSpec, TableDefinition, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -213,12 +213,8 @@ export class Moves {
     }
   }
 
-  /** By all servers that write to the warehouse. */
-  async #writesOf(warehouse: string, { catalogId, taskId }: CatalogMove): Promise<WritesOfServers> {
-    const { warehouses, store } = this.#parts;
-    const isShared = store.isShared && (await warehouses.engineOf(warehouse)).isReachedByAllServers;
-    const others = isShared ? new AskedServers(this.#parts, taskId) : undefined;
-    return new WritesOfServers(await warehouses.writesOf(warehouse), { taskId, catalogId, kind: 'move' }, others);
+  #writesOf(warehouse: string, { catalogId, taskId }: CatalogMove): Promise<WritesOfServers> {
+    return writesTo(this.#parts, warehouse, { taskId, catalogId, kind: 'move' });
   }
 
   /** Takes the old copy out of the way of its name in the old warehouse, once nothing reads it any more. */

@@ -16,7 +16,7 @@ const settingsPattern = /^SETTINGS /m;
  * Parts are never merged: by their checksums the replicas of the table recognize those that were attached before, whoever attaches them again
  * from whichever replica. So there may be many.
  */
-const unmergedSettings =
+export const unmergedSettings =
   'max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, ' +
   'parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000, max_parts_in_total = 1000000';
 const callMs = 10_000;

@@ -6,16 +6,13 @@ import type { CatalogRef, TableName } from '../../port/refs.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
+import { unmergedSettings } from '../load/replicated_staging.ts';
 import { stagingPrefix } from '../load/staging.ts';
 import { databasePrefix, internalDatabase, localSuffix, namesOf, storedDatabase } from '../names.ts';
 import { atOnce } from '../replication/at_once.ts';
 import { takeRows } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 
-/** Parts are never merged, because they are read by their names; so there may be many. */
-const unmergedSettings =
-  'max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, ' +
-  'parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000, max_parts_in_total = 1000000';
 const replicatedEngine = /^Replicated(\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'(?:, )?/;
 /** The last clause; its values are numbers. */
 const settingsClause = ' SETTINGS ';
@@ -44,7 +41,7 @@ interface LocalTable extends LocalName {
   readonly partitions: readonly string[];
 }
 
-export interface FixedTable {
+interface FixedTable {
   /** In the internal database; undefined: the table is empty. */
   readonly name: string | undefined;
   /** A digest of the columns: rows of parts that lack one follow from them. */
@@ -52,7 +49,7 @@ export interface FixedTable {
 }
 
 /** What one server has of a shard. */
-export interface FixedShard {
+interface FixedShard {
   readonly server: string;
   /** By `keyOf`. */
   readonly tables: ReadonlyMap<string, FixedTable>;
@@ -61,7 +58,7 @@ export interface FixedShard {
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 24);
 const keyOf = ({ database, table }: LocalName): string => JSON.stringify([database, table]);
 
-/** The engine of a table that is the only one with its rows, and does not merge them. */
+/** The engine of a table that is the only one with its rows, and does not merge them: they are read by the names of their parts. */
 function unmergedEngine(engine: string): string {
   const settings = engine.lastIndexOf(settingsClause);
   if (settings < 0) throw new Error('a table of rows has a definition of another product');

@@ -2,13 +2,13 @@
 // text, of which a server makes the same value.
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { holdsType, type LogicalType } from '../../../model/types.ts';
+import { isNested } from '../load/row_values.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 
 /** Differs if the values of equal rows are written otherwise. */
 export const valuesVersion = 1;
 
-const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
 const isBinary = ({ kind }: LogicalType): boolean => kind === 'BINARY';
 
 /** The columns of the file, as expressions of the columns of the table. */
@@ -57,14 +57,17 @@ export const readValues = (columns: readonly ColumnDefinition[]): readonly strin
   columns.map(({ name, type, nullable }) => read(quoteIdentifier(name), type, nullable));
 
 function read(column: string, type: LogicalType, isNullable: boolean): string {
-  const exact = serverType(type, isNullable);
   if (isNested(type)) {
     const text = holdsType(type, isBinary) ? `unhex(assumeNotNull(${column}))` : `assumeNotNull(${column})`;
-    return `tupleElement(CAST(${text} AS Tuple(${exact})), 1)`;
+    return `tupleElement(CAST(${text} AS Tuple(${serverType(type, isNullable)})), 1)`;
   }
-  if (type.kind === 'BINARY') return `unhex(${column})`;
-  if (type.kind === 'JSON') return column;
-  return type.kind === 'LARGEINT' || type.kind === 'UUID'
-    ? `CAST(${column} AS Nullable(${type.kind === 'UUID' ? 'UUID' : 'Int128'}))`
-    : column;
+  switch (type.kind) {
+    case 'BINARY':
+      return `unhex(${column})`;
+    case 'LARGEINT':
+    case 'UUID':
+      return `CAST(${column} AS ${serverType(type, true)})`;
+    default:
+      return column;
+  }
 }
