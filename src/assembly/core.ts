@@ -16,7 +16,6 @@ import { WriteReporter } from '../holds/write_reporter.ts';
 import { networkOf } from '../http/connection/client_address.ts';
 import { release } from '../model/release.ts';
 import { ResultStore } from '../query/results/result_store.ts';
-import { resultUsage } from '../query/results/result_usage.ts';
 import { userOfVisitor } from '../resources/namespaces/bootstrap.ts';
 import { ChangeFeed } from '../store/changes/change_feed.ts';
 import { Servers } from '../store/servers.ts';
@@ -47,7 +46,6 @@ export async function assembleCore(foundation: Foundation, engines: readonly Eng
   const caps = new Quotas({
     settings,
     elsewhere: callerLimits.queriesElsewhere,
-    storedResults: (principalId) => resultUsage(store, principalId),
     spilledBytes: async (warehouse) =>
       (await warehouses.condition(warehouse)).backends.reduce((sum, { spilledBytes }) => sum + spilledBytes, 0),
   });

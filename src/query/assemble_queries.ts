@@ -15,6 +15,7 @@ import type { Store } from '../store/store.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { ResultAccess } from './results/result_access.ts';
 import { ResultFiles } from './results/result_files.ts';
+import { ResultQuota } from './results/result_quota.ts';
 import type { ResultStore } from './results/result_store.ts';
 import { TableRows } from './rows/table_rows.ts';
 import { QueryHistory } from './statements/history.ts';
@@ -44,18 +45,20 @@ export interface AssembleQueriesOptions {
   readonly settings: {
     readonly pageBytesMax: number;
     readonly queryHistoryMax: number;
+    readonly principalResultBytesMax: number;
     readonly taskRetentionDays: number;
   };
 }
 
 export function assembleQueries(parts: AssembleQueriesOptions) {
-  const { store, catalog, authorizer, tasks, results, caps, observe, holder, servers, settings } = parts;
-  const resultAccess = new ResultAccess({ store, catalog, authorizer });
+  const { store, catalog, authorizer, tasks, results, observe, holder, servers, settings } = parts;
+  const quota = new ResultQuota(store.db, settings);
+  const resultAccess = new ResultAccess({ store, catalog, authorizer, quota });
   const resultFiles = new ResultFiles(parts);
   const names = new NameVisibility(parts);
   const shared = servers && new StatementsOfServers({ store, servers, holder });
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe, shared });
-  const queries = new Queries({ ...parts, names, history, pageBytesMax: settings.pageBytesMax });
+  const queries = new Queries({ ...parts, quota, names, history, pageBytesMax: settings.pageBytesMax });
   return {
     queries,
     history,
@@ -65,7 +68,7 @@ export function assembleQueries(parts: AssembleQueriesOptions) {
       queries,
       tasks,
       results,
-      caps,
+      quota,
       files: resultFiles,
       access: resultAccess,
       serverId: holder.serverId,

@@ -122,7 +122,7 @@ export const callerLimitSettings = {
     min: 0,
     max: 1024 * TiB,
     default: 10 * GiB,
-    doc: 'The maximum total size of the stored results of one principal; a result that exceeds it is refused with 400 `RESULT_QUOTA_EXCEEDED`; 0: no limit. Each of several servers on one store counts the results that it has stored itself, and those that were stored before the principal first used it.',
+    doc: 'The maximum total size of the stored results of one principal; a result that exceeds it is refused with 400 `RESULT_QUOTA_EXCEEDED`; 0: no limit.',
   },
   principalFileBytesMax: {
     section,
@@ -162,6 +162,6 @@ export const callerLimitSettings = {
     min: 0,
     max: 1024 * TiB,
     default: 0,
-    doc: 'The maximum temporary disk space of the statements of one principal in one warehouse, as far as it can be attributed: its growth while no statement of another principal of this server runs there. Statements beyond it are stopped with 400 `SPILL_LIMIT_EXCEEDED`. 0: only the limit of the warehouse applies.',
+    doc: 'The maximum temporary disk space of the statements of one principal in one warehouse, as far as it can be attributed: its growth while no statement of another principal runs there. Statements beyond it are stopped with 400 `SPILL_LIMIT_EXCEEDED`. 0: only the limit of the warehouse applies. The servers of a cluster have limits of their own.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;

@@ -410,6 +410,9 @@ export interface ResultSourcesTable {
   sources: string;
   /** The key of the result in the file store; null: in the data directory. */
   stored_as: string | null;
+  /** The principal for whom its rows are stored, and their bytes; null: no rows are stored, or a release without these columns wrote it. */
+  owner: string | null;
+  bytes: number | null;
 }
 
 /** The feed of changes that servers on a shared store follow (changes/change_feed.ts). The newest row is never deleted. */

@@ -11,16 +11,14 @@ import { start, type TestServer, uri } from '../server.ts';
 const unlimited: QuotaSettings = {
   principalQueriesMax: 0,
   principalTasksMax: 0,
-  principalResultBytesMax: 0,
   principalSpillBytesMax: 0,
 };
 const neverAborted = () => new AbortController().signal;
 
-function capsWith(settings: Partial<QuotaSettings>, more: { stored?: Map<string, number> } = {}) {
+function capsWith(settings: Partial<QuotaSettings>) {
   const spill = new Map<string, number>();
   const caps = new Quotas({
     settings: { ...unlimited, ...settings },
-    storedResults: async () => new Map(more.stored),
     spilledBytes: async (warehouse) => spill.get(warehouse) ?? 0,
     // The tests check by themselves.
     spillCheckMs: 3_600_000,
@@ -74,32 +72,6 @@ describe('the limit on statements', () => {
     await assert.rejects(caps.waitForQuerySlot('u1', abortedSignal), { code: 'STATEMENT_CANCELLED' });
     runningQuery();
     caps.startQuery('u1');
-  });
-});
-
-describe('the limit on stored results', () => {
-  it('counts results of an earlier process, stored ones and removed ones', async () => {
-    const { caps } = capsWith({ principalResultBytesMax: 100 }, { stored: new Map([['old', 60]]) });
-    await caps.recordResult('u1', 't1', 30, false);
-    await assert.rejects(caps.recordResult('u1', 't2', 20, false), {
-      code: 'RESULT_QUOTA_EXCEEDED',
-      result: { principalResultBytesMax: 100, storedBytes: 90, resultBytes: 20 },
-    });
-    await caps.recordResult('u1', 't1', 40, false);
-    await assert.rejects(caps.requireResultQuota('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
-    await caps.recordResult('u1', 't3', 20, true);
-    await caps.resultRemoved('u1', 'old');
-    await caps.requireResultQuota('u1');
-    await caps.recordResult('u1', 't4', 40, false);
-    await assert.rejects(caps.requireResultQuota('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
-  });
-
-  it('is not exceeded by two results at the same moment', async () => {
-    const { caps } = capsWith({ principalResultBytesMax: 100 });
-    const all = await Promise.allSettled(
-      Array.from({ length: 10 }, (_, i) => caps.recordResult('u1', `t${i}`, 30, false)),
-    );
-    assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 3);
   });
 });
 

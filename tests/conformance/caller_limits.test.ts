@@ -35,7 +35,6 @@ const rateSettings = {
 const quotaSettings = {
   principalQueriesMax: 3,
   principalTasksMax: 0,
-  principalResultBytesMax: 0,
   principalSpillBytesMax: 0,
 };
 const start = Date.UTC(2026, 0, 1);
@@ -81,8 +80,7 @@ function sharing(store: Store, serverId: string, time: Time): Server {
 }
 
 function quotasWith(elsewhere?: SharedQueryCounts): Quotas {
-  const storedResults = async () => new Map<string, number>();
-  return new Quotas({ settings: quotaSettings, storedResults, spilledBytes: async () => 0, elsewhere });
+  return new Quotas({ settings: quotaSettings, spilledBytes: async () => 0, elsewhere });
 }
 
 async function isRefused(work: () => unknown, code = 'RATE_LIMITED'): Promise<boolean> {

@@ -3,5 +3,5 @@ import { suitesOn } from '../stores.ts';
 
 suitesOn(
   'postgresql',
-  ['store', 'caller_limits'].map((suite) => new URL(`./${suite}.test.ts`, import.meta.url)),
+  ['store', 'caller_limits', 'stored_results'].map((suite) => new URL(`./${suite}.test.ts`, import.meta.url)),
 );

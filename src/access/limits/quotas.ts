@@ -1,5 +1,5 @@
-// Quotas of one principal: running statements, unfinished tasks, bytes of stored results, bytes of spill. They apply to `root` too.
-// Callers report what they run, store and spill; a statement is stopped only through the callback that came with it.
+// Quotas of one principal: running statements, unfinished tasks, bytes of spill. They apply to `root` too. Callers report what they run; a
+// statement is stopped only through the callback that came with it.
 import type { Kysely } from 'kysely';
 import { Failure } from '../../standard/failure.ts';
 import type { Schema, TaskState } from '../../store/schema.ts';
@@ -9,14 +9,11 @@ import { noneElsewhere, type QueriesElsewhere } from './queries_of_servers.ts';
 export interface QuotaSettings {
   readonly principalQueriesMax: number;
   readonly principalTasksMax: number;
-  readonly principalResultBytesMax: number;
   readonly principalSpillBytesMax: number;
 }
 
 export interface QuotasOptions {
   readonly settings: QuotaSettings;
-  /** The sizes of a principal's stored results by task. Called once; later changes are reported through `recordResult`. */
-  readonly storedResults: (principalId: string) => Promise<Map<string, number>>;
   /** The bytes that a warehouse has spilled at present, as far as is known. */
   readonly spilledBytes: (warehouse: string) => Promise<number>;
   readonly spillCheckMs?: number;
@@ -52,7 +49,6 @@ export class Quotas {
   /** Statements of each principal, running or in the queue of a warehouse. */
   readonly #queries = new Map<string, number>();
   readonly #waiting = new Map<string, Set<Waiting>>();
-  readonly #results = new Map<string, Promise<Map<string, number>>>();
   readonly #running = new Set<RunningStatement>();
   readonly #soleUse = new Map<string, SoleUse>();
   #timer: NodeJS.Timeout | undefined;
@@ -119,34 +115,6 @@ export class Quotas {
     if (Number(count) < principalTasksMax) return;
     const message = `this principal has ${count} unfinished tasks (limit ${principalTasksMax}); retry when one has ended`;
     throw new Failure('TOO_MANY_TASKS', message, { principalTasksMax });
-  }
-
-  /** Throws RESULT_QUOTA_EXCEEDED if a result of this size could not be stored, or by default any result. */
-  async requireResultQuota(principalId: string, bytes = 0): Promise<void> {
-    const { principalResultBytesMax } = this.#options.settings;
-    if (principalResultBytesMax === 0) return;
-    const stored = sum(await this.#resultsOf(principalId));
-    if (stored + Math.max(1, bytes) > principalResultBytesMax)
-      throw quotaExceeded(principalResultBytesMax, stored, bytes);
-  }
-
-  /**
-   * Counts a result that is about to be stored. Throws RESULT_QUOTA_EXCEEDED unless `isForced`, for a statement whose changes are
-   * already made.
-   */
-  async recordResult(principalId: string, taskId: string, bytes: number, isForced: boolean): Promise<void> {
-    const { principalResultBytesMax } = this.#options.settings;
-    if (principalResultBytesMax === 0) return;
-    const results = await this.#resultsOf(principalId);
-    const stored = sum(results) - (results.get(taskId) ?? 0);
-    if (!isForced && stored + bytes > principalResultBytesMax)
-      throw quotaExceeded(principalResultBytesMax, stored, bytes);
-    results.set(taskId, bytes);
-  }
-
-  async resultRemoved(principalId: string, taskId: string): Promise<void> {
-    const results = await this.#results.get(principalId);
-    results?.delete(taskId);
   }
 
   /**
@@ -240,25 +208,4 @@ export class Quotas {
       while (this.#runningOf(principalId) < principalQueriesMax && this.#beginNext(principalId))
         this.#count(principalId, 1);
   }
-
-  #resultsOf(principalId: string): Promise<Map<string, number>> {
-    let results = this.#results.get(principalId);
-    if (!results) {
-      results = this.#options.storedResults(principalId);
-      this.#results.set(principalId, results);
-      results.catch(() => this.#results.delete(principalId));
-    }
-    return results;
-  }
-}
-
-function sum(results: ReadonlyMap<string, number>): number {
-  let bytes = 0;
-  for (const size of results.values()) bytes += size;
-  return bytes;
-}
-
-function quotaExceeded(principalResultBytesMax: number, storedBytes: number, resultBytes: number): Failure {
-  const message = `the stored results of this principal would exceed ${principalResultBytesMax} bytes; delete tasks that have results`;
-  return new Failure('RESULT_QUOTA_EXCEEDED', message, { principalResultBytesMax, storedBytes, resultBytes });
 }

@@ -1,11 +1,14 @@
-// Access to stored results (pages, exported files). Each use requires that the principal for whom the result was created may still read
-// every table and view that it came from.
+// What the store knows of stored results (pages, exported files): what they came from, where their rows are, and how large those are. Each
+// use requires that the principal for whom the result was created may still read every table and view that it came from.
+import type { ExpressionBuilder } from 'kysely';
 import type { Authorizer, PathObject } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
+import { lowestIdAt } from '../../model/ids.ts';
 import type { Principal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
-import type { ResultSourcesTable } from '../../store/schema.ts';
+import type { ResultSourcesTable, Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
+import type { ResultQuota } from './result_quota.ts';
 import type { StoredResult } from './result_store.ts';
 
 /** One entry per table and view: the ids of its catalog, its database and itself. */
@@ -16,34 +19,62 @@ interface ResultOwner {
   readonly principal: Principal;
 }
 
+/** Rows that are about to be stored. */
+export interface RowsToStore {
+  readonly sources: ResultSources;
+  /** Where in the bucket; null: in the data directory. */
+  readonly storedAs: string | null;
+  readonly bytes: number;
+  /** Whether they are stored even beyond the quota: those of a statement whose changes are already made. */
+  readonly isForced: boolean;
+}
+
 type SourcesRow = Pick<ResultSourcesTable, 'sources' | 'stored_as'>;
+
+/** The rows that one statement of a sweep reads: it holds the thread of a store in SQLite meanwhile. */
+const sweptTogether = 500;
 
 export class ResultAccess {
   readonly #store: Store;
   readonly #catalog: Pick<Catalog, 'findChain'>;
   readonly #authorizer: Pick<Authorizer, 'isAllowedOn'>;
+  readonly #quota: Pick<ResultQuota, 'require'>;
 
   constructor(parts: {
     readonly store: Store;
     readonly catalog: Pick<Catalog, 'findChain'>;
     readonly authorizer: Pick<Authorizer, 'isAllowedOn'>;
+    readonly quota: Pick<ResultQuota, 'require'>;
   }) {
     this.#store = parts.store;
     this.#catalog = parts.catalog;
     this.#authorizer = parts.authorizer;
+    this.#quota = parts.quota;
   }
 
-  /**
-   * Must be called before the result can be fetched: a result without recorded sources is refused. `storedAs`: where its rows are about to
-   * be stored in the bucket; without it, what is recorded of that remains.
-   */
-  async record(taskId: string, sources: ResultSources, storedAs: string | null = null): Promise<void> {
-    const row = { sources: JSON.stringify(sources), ...(storedAs === null ? {} : { stored_as: storedAs }) };
+  /** Must be called before the result can be fetched: a result without recorded sources is refused. */
+  async record(taskId: string, resultSources: ResultSources): Promise<void> {
+    const sources = JSON.stringify(resultSources);
     await this.#store.db
       .insertInto('result_sources')
-      .values({ task_id: taskId, stored_as: null, ...row })
-      .onConflict((c) => c.column('task_id').doUpdateSet(row))
+      .values({ task_id: taskId, sources, stored_as: null, owner: null, bytes: null })
+      .onConflict((c) => c.column('task_id').doUpdateSet({ sources }))
       .execute();
+  }
+
+  /** As `record`, for rows that count towards the quota of the principal. Throws RESULT_QUOTA_EXCEEDED. */
+  async recordRows({ taskId, principal }: ResultOwner, rows: RowsToStore): Promise<void> {
+    const { bytes, storedAs, isForced } = rows;
+    const row = { sources: JSON.stringify(rows.sources), owner: principal.id, bytes };
+    const place = storedAs === null ? {} : { stored_as: storedAs };
+    await this.#store.transaction(async (tx) => {
+      if (!isForced) await this.#quota.require(tx, principal.id, taskId, bytes);
+      await tx
+        .insertInto('result_sources')
+        .values({ task_id: taskId, stored_as: storedAs, ...row })
+        .onConflict((c) => c.column('task_id').doUpdateSet({ ...row, ...place }))
+        .execute();
+    });
   }
 
   /** Where the rows are stored in the bucket; null: in the data directory; undefined: nothing is recorded. */
@@ -54,6 +85,35 @@ export class ResultAccess {
   /** Called when the result is removed. Idempotent. */
   async remove(taskId: string): Promise<void> {
     await this.#store.db.deleteFrom('result_sources').where('task_id', '=', taskId).execute();
+  }
+
+  /**
+   * Removes what is recorded of results whose task has failed, and of those without a task: a crash happened before it was recorded.
+   * `before`: ids of tasks that were made earlier than this time, in milliseconds since 1970, are recorded or never will be.
+   */
+  async sweep(before: number): Promise<void> {
+    const { db } = this.#store;
+    const task = (e: ExpressionBuilder<Schema, 'result_sources'>) =>
+      e.selectFrom('tasks').select('tasks.task_id').whereRef('tasks.task_id', '=', 'result_sources.task_id');
+    for (let after = ''; ; ) {
+      const page = await db
+        .selectFrom('result_sources')
+        .select((e) => [
+          'task_id',
+          e.exists(task(e)).as('has_task'),
+          e.exists(task(e).where('tasks.state', 'in', ['failed', 'cancelled'])).as('has_failed'),
+        ])
+        .where('task_id', '>', after)
+        .orderBy('task_id')
+        .limit(sweptTogether)
+        .execute();
+      const abandoned = page.filter(
+        ({ task_id, has_task, has_failed }) => has_failed || (!has_task && task_id < lowestIdAt(before)),
+      );
+      for (const { task_id } of abandoned) await this.remove(task_id);
+      if (page.length < sweptTogether) return;
+      after = (page.at(-1) as { task_id: string }).task_id;
+    }
   }
 
   async isAllowed({ taskId, principal }: ResultOwner): Promise<boolean> {

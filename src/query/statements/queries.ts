@@ -19,6 +19,7 @@ import { Failure } from '../../standard/failure.ts';
 import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import { QueueCapacity } from '../queue_capacity.ts';
 import type { ResultSources } from '../results/result_access.ts';
+import type { ResultQuota } from '../results/result_quota.ts';
 import { AuthorizedAnalyses } from './authorized_analyses.ts';
 import type { QueryHistory } from './history.ts';
 import type { NameVisibility } from './name_visibility.ts';
@@ -40,7 +41,8 @@ export interface QueriesOptions {
   readonly trail: Trail;
   readonly names: NameVisibility;
   readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
-  readonly caps: Pick<Quotas, 'startQuery' | 'waitForQuerySlot' | 'trackStatement' | 'requireResultQuota'>;
+  readonly caps: Pick<Quotas, 'startQuery' | 'waitForQuerySlot' | 'trackStatement'>;
+  readonly quota: Pick<ResultQuota, 'ofGrowing'>;
   readonly history: QueryHistory;
   readonly observe: Observe;
   /** Absolute. Results larger than one page are written here, to be removed by the caller. */
@@ -200,9 +202,9 @@ export class Queries {
 
   /** Passes pages on to the caller, and stops a statement whose result would exceed the quota of its principal. */
   #receiverOf({ principal, pages }: RunCaller, controller: AbortController, runAt: (bytes: number) => StartedRun) {
-    const { caps } = this.#options;
+    const requireQuota = this.#options.quota.ofGrowing(principal.id);
     return (page: PageReady): void => {
-      caps.requireResultQuota(principal.id, page.end).catch((reason) => controller.abort(reason));
+      requireQuota(page.end).catch((reason) => controller.abort(reason));
       pages?.add(page, runAt(page.end));
     };
   }

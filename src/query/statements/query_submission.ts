@@ -3,7 +3,6 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { keyedStep } from '../../access/idempotency_keys.ts';
-import type { Quotas } from '../../access/limits/quotas.ts';
 import type { TaskResultOf } from '../../api/tasks/task_types.ts';
 import type { ExportedFiles } from '../../engines/port/export.ts';
 import { orphanAgeMs } from '../../files/blobs/blob_places.ts';
@@ -17,6 +16,7 @@ import { type BegunResult, LiveResult } from '../results/live_result.ts';
 import { withoutSeparator } from '../results/page_bytes.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultFiles, ResultOwner } from '../results/result_files.ts';
+import type { ResultQuota } from '../results/result_quota.ts';
 import type { PageRows, ResultPage, ResultStore, StoredResult } from '../results/result_store.ts';
 import { TaskStep } from '../task_step.ts';
 import type { Caller, Queries, QueryRequest, QueryRun } from './queries.ts';
@@ -78,13 +78,11 @@ interface EndedStatement {
 /** Additional wait for a statement that is committing at the moment it would become a task. */
 const commitMsMax = 10_000;
 
-type SubmissionQuotas = Pick<Quotas, 'requireResultQuota' | 'recordResult' | 'resultRemoved'>;
-
 export class QuerySubmitter {
   readonly #queries: Queries;
   readonly #tasks: Tasks;
   readonly #results: ResultStore;
-  readonly #quotas: SubmissionQuotas;
+  readonly #quota: Pick<ResultQuota, 'requireAny'>;
   readonly #files: ResultFiles;
   readonly #access: ResultAccess;
   readonly #streamed: StreamedResults;
@@ -97,7 +95,7 @@ export class QuerySubmitter {
     readonly queries: Queries;
     readonly tasks: Tasks;
     readonly results: ResultStore;
-    readonly caps: SubmissionQuotas;
+    readonly quota: Pick<ResultQuota, 'requireAny'>;
     readonly files: ResultFiles;
     readonly access: ResultAccess;
     readonly serverId: string | undefined;
@@ -106,7 +104,7 @@ export class QuerySubmitter {
     this.#queries = parts.queries;
     this.#tasks = parts.tasks;
     this.#results = parts.results;
-    this.#quotas = parts.caps;
+    this.#quota = parts.quota;
     this.#files = parts.files;
     this.#access = parts.access;
     this.#streamed = new StreamedResults(parts.tasks, parts.access, parts.results);
@@ -140,7 +138,7 @@ export class QuerySubmitter {
     if (waitSeconds === 0) {
       // The result of a task is stored: a quota that is already exhausted is reported now.
       if (request.into) await this.#files.remainingBytes({ principal });
-      else if (!request.profile) await this.#quotas.requireResultQuota(principal.id);
+      else if (!request.profile) await this.#quota.requireAny(principal.id);
       actor.writing = true;
       return { kind: 'task', task: await this.#tasks.submit({ ...submitted, guard: actor.guard }) };
     }
@@ -273,37 +271,36 @@ export class QuerySubmitter {
   }
 
   async #saveRows(
-    { taskId, principal }: ResultOwner,
+    owner: ResultOwner,
     run: QueryRun,
     options: { readonly durable: boolean },
-    stored: StoredResult = this.#results.newResult(taskId),
+    stored: StoredResult = this.#results.newResult(owner.taskId),
   ): Promise<QueryTaskResult> {
     const { rows } = run.result;
     try {
-      const isApplied = run.kind !== 'select';
-      await this.#quotas.recordResult(principal.id, taskId, run.statistics.resultBytes, isApplied);
+      const { storedAs } = stored;
+      const { resultBytes: bytes } = run.statistics;
+      await this.#access.recordRows(owner, { sources: run.sources, storedAs, bytes, isForced: run.kind !== 'select' });
     } catch (error) {
       if (rows.kind === 'file') await rm(rows.path, { force: true });
       throw error;
     }
-    await this.#access.record(taskId, run.sources, stored.storedAs);
     const { pageCount } = await this.#results.save(stored, run.result, options);
     return taskResult(run, pageCount);
   }
 
   /** Deletes the stored result of a task. Idempotent. */
-  async deleteResult({ taskId, principal }: ResultOwner): Promise<void> {
+  async deleteResult({ taskId }: Pick<ResultOwner, 'taskId'>): Promise<void> {
     await this.#results.remove({ taskId, storedAs: (await this.#access.storedAs(taskId)) ?? null });
     await this.#files.remove(taskId);
     await this.#access.remove(taskId);
-    await this.#quotas.resultRemoved(principal.id, taskId);
   }
 
   /**
    * Deletes results in the data directory that nobody reads: a crash happened between saving the result and recording its task, or the end
-   * of the task, or another server has run the task again.
+   * of the task, or another server has run the task again. And what is recorded of such results.
    */
-  async sweep(): Promise<void> {
+  async sweep(now = Date.now()): Promise<void> {
     for (const taskId of await this.#results.taskIds()) {
       if (this.#savingTaskIds.has(taskId)) continue;
       const task = await this.#tasks.get(taskId);
@@ -314,6 +311,7 @@ export class QuerySubmitter {
       else if (task.endedAt !== null && task.serverId !== this.#serverId)
         await this.#results.remove({ taskId, storedAs: null });
     }
+    await this.#access.sweep(now - orphanAgeMs);
   }
 
   /** The same in the bucket. What is new may belong to a task that another server is about to record. Throws REMOTE_UNAVAILABLE. */
@@ -385,7 +383,7 @@ export class QuerySubmitter {
         return result;
       });
     } catch (error) {
-      await this.deleteResult({ taskId, principal: submitted.principal });
+      await this.deleteResult({ taskId });
       throw error;
     } finally {
       this.#savingTaskIds.delete(taskId);

@@ -13,6 +13,7 @@ import {
   fileStoreMigration,
   filesMigration,
   loadLabelsMigration,
+  resultBytesMigration,
   resultSourcesMigration,
 } from './files.ts';
 import {
@@ -73,6 +74,7 @@ export const migrations: readonly Migration[] = [
   catalogMovesMigration,
   runningStatementsMigration,
   moveReportsMigration,
+  resultBytesMigration,
 ];
 export const schemaVersion = migrations.length;
 
