@@ -1,15 +1,14 @@
 // A catalog with the Star Schema Benchmark that is moved from DuckDB to ClickHouse and back, compared with a copy by hand: DuckDB in process on a
 // copy of the same file writes or reads Parquet files, and the node reads or writes them over HTTP.
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { ssbTables } from '../src/demo/ssb_data.ts';
 import { loadSsb } from '../src/demo/ssb_load.ts';
 import { createClusterWarehouse } from '../tests/engines/clickhouse/cluster_warehouse.ts';
 import { startRing } from '../tests/engines/clickhouse/ring/ring.ts';
 import { copyCatalogFile, DirectDuckdb } from './harness/duckdb.ts';
+import { runOn, writeFileOf } from './harness/node_requests.ts';
 import { type Bench, compare, type Measure } from './harness/report.ts';
 import { TabulariumServer, timed } from './harness/server.ts';
 
@@ -17,17 +16,6 @@ const ratioMin = 0.8;
 const tables = ssbTables.map(({ name }) => name);
 const cluster = 'cluster';
 const movedCatalog = 'default';
-
-async function post(url: string, query: string, body?: Readable): Promise<Response> {
-  const init = {
-    method: 'POST',
-    body: body === undefined ? '' : (Readable.toWeb(body) as ReadableStream),
-    duplex: 'half',
-  };
-  const response = await fetch(`${url}/?${new URLSearchParams({ query })}`, init as RequestInit);
-  if (!response.ok) throw new Error(await response.text());
-  return response;
-}
 
 /** Tables of the node with the definitions of those that the move has made. */
 class HandCopy {
@@ -42,11 +30,9 @@ class HandCopy {
   }
 
   async prepare(): Promise<void> {
-    await post(this.#url, 'CREATE DATABASE IF NOT EXISTS by_hand').then((response) => response.text());
+    await runOn(this.#url, 'CREATE DATABASE IF NOT EXISTS by_hand');
     for (const table of tables)
-      await post(this.#url, `CREATE TABLE IF NOT EXISTS by_hand.${table} AS default__ssb.${table}__local`).then((r) =>
-        r.text(),
-      );
+      await runOn(this.#url, `CREATE TABLE IF NOT EXISTS by_hand.${table} AS default__ssb.${table}__local`);
     await this.#direct.statements([
       'CREATE SCHEMA IF NOT EXISTS back',
       ...tables.map((table) => `CREATE TABLE back.${table} AS FROM ssb.${table} LIMIT 0`),
@@ -59,12 +45,12 @@ class HandCopy {
 
   async toNode(columnsOf: (table: string) => string): Promise<void> {
     for (const table of tables) {
-      await post(this.#url, `TRUNCATE TABLE by_hand.${table}`).then((response) => response.text());
+      await runOn(this.#url, `TRUNCATE TABLE by_hand.${table}`);
       const file = this.#file(table);
       await rm(file, { force: true });
       await this.#direct.statements([`COPY ssb.${table} TO '${file}' (FORMAT parquet, COMPRESSION snappy)`]);
       const insert = `INSERT INTO by_hand.${table} (${columnsOf(table)}) FORMAT Parquet`;
-      await post(this.#url, insert, createReadStream(file)).then((response) => response.text());
+      await runOn(this.#url, insert, createReadStream(file));
     }
   }
 
@@ -72,8 +58,7 @@ class HandCopy {
     for (const table of tables) {
       const file = this.#file(table);
       const select = `SELECT ${columnsOf(table)} FROM by_hand.${table} FORMAT Parquet SETTINGS output_format_parquet_compression_method='snappy'`;
-      const { body } = await post(this.#url, select);
-      await pipeline(Readable.fromWeb(body as import('node:stream/web').ReadableStream), createWriteStream(file));
+      await writeFileOf(this.#url, select, file);
       await this.#direct.statements([
         `TRUNCATE back.${table}`,
         `INSERT INTO back.${table} SELECT * FROM read_parquet('${file}')`,

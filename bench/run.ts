@@ -1,5 +1,5 @@
-// `npm run bench`: every benchmark except `peers`, which installs another server, `several_servers` where PostgreSQL and `clickhouse` where
-// ClickHouse is not installed, or those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small sample that shows that they run.
+// `npm run bench`: every benchmark except `peers`, which installs another server, `several_servers` where PostgreSQL and those of ClickHouse where
+// it is not installed, or those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small sample that shows that they run.
 // Results are written to bench/results/, except those of --quick. A missed target is shown, but is not a failure; only a benchmark that
 // does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
@@ -8,6 +8,7 @@ import { missingRing } from '../tests/engines/clickhouse/ring/ring.ts';
 import { missingPostgresql } from '../tests/postgresql.ts';
 import { bench as access } from './access.ts';
 import { benchAgainst } from './against.ts';
+import { bench as backup } from './backup.ts';
 import { bench as clickhouse } from './clickhouse.ts';
 import { bench as clickhouseLoad } from './clickhouse_load.ts';
 import { bench as consolePages } from './console.ts';
@@ -49,6 +50,7 @@ export const benches: readonly Bench[] = [
   ssb,
   clickhouse,
   move,
+  backup,
   idle,
   takeover,
   consolePages,
@@ -99,7 +101,7 @@ function benchesNamed(names: readonly string[]): readonly Bench[] {
   const left: readonly Bench[] = [
     peers,
     ...(missingPostgresql ? [severalServers] : []),
-    ...(missingRing ? [clickhouse, clickhouseLoad, move] : []),
+    ...(missingRing ? [clickhouse, clickhouseLoad, move, backup] : []),
   ];
   return names.length === 0
     ? benches.filter((bench) => !left.includes(bench))

@@ -17,7 +17,7 @@ const root = join(import.meta.dirname, '..', '..');
  */
 const withoutSample = ['run', 'against', 'peers', 'console', 'load', 'export', 'overload'];
 if (missingPostgresql) withoutSample.push('several_servers');
-if (missingRing) withoutSample.push('clickhouse');
+if (missingRing) withoutSample.push('clickhouse', 'clickhouse_load', 'move', 'backup');
 const names = readdirSync(join(root, 'bench'))
   .filter((file) => file.endsWith('.ts'))
   .map((file) => basename(file, '.ts'))
