@@ -8,6 +8,7 @@ import { rowsPage } from './query/row_positions.ts';
 import { Confinement } from './sandbox/sandbox.ts';
 import { duckdbStorage } from './storage/file_position.ts';
 import { embedded } from './storage/topology.ts';
+import { datesOutside } from './types/date_range.ts';
 import { type DuckdbOptions, DuckdbWarehouse } from './warehouse.ts';
 
 const reserved: Readonly<Record<string, readonly string[]>> = {
@@ -27,6 +28,7 @@ export const duckdbWith = (duckdbOptions: DuckdbOptions): Engine => ({
   },
   keyable: (type) => !unkeyable.includes(type.kind),
   rowsPage,
+  datesOutside,
   storage: duckdbStorage,
   limits: { columnsMax: 10_000 },
   capabilities: {

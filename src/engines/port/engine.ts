@@ -195,8 +195,14 @@ export interface EngineWarehouseOptions {
 
 export interface EngineLimits {
   readonly columnsMax: number;
-  /** The first and the last day of its dates and times, as YYYY-MM-DD; absent: those of every engine. */
-  readonly dates?: { readonly first: string; readonly last: string };
+  /** Of its dates and times; absent: those of every engine. */
+  readonly dates?: DateRange;
+}
+
+/** Days, as YYYY-MM-DD. */
+export interface DateRange {
+  readonly first: string;
+  readonly last: string;
 }
 
 export interface Engine {
@@ -210,6 +216,11 @@ export interface Engine {
   keyable(type: LogicalType): boolean;
   /** A query that returns the position of each row followed by the columns of the table, ordered by position. */
   rowsPage(table: TableRef, page: RowsPage): { readonly sql: string; readonly parameters: StatementParameters };
+  /**
+   * An expression that counts the dates and times of a value of this type, also within it, that are out of a range; undefined: it has none.
+   * Absent if `limits.dates` are present.
+   */
+  datesOutside?(value: string, type: LogicalType, range: DateRange): string | undefined;
   /** Absent if the catalogs are not files in the data directory of a server: then none can be missing, outdated or damaged there. */
   readonly storage?: CatalogStorage;
   /** Its data is not in the data directory of a server: all servers on a shared store reach it. */
