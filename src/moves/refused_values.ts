@@ -24,7 +24,8 @@ export async function refusedValues(values: ValuesToRead, signal: AbortSignal): 
   for (const table of values.tables) {
     const { database, name } = table;
     for (const [column, count] of await countOutside(table, dates, values, signal)) {
-      const reason = `${count} values of the column ${JSON.stringify(column)} are not from ${dates.first} to ${dates.last}, which the engine can hold`;
+      const found = count === 1 ? '1 value' : `${count} values`;
+      const reason = `the column ${JSON.stringify(column)} has ${found} out of the range that the engine can hold, ${dates.first} to ${dates.last}`;
       problems.push({ kind: 'values', database, name, reason, blocks: true, consent: null });
     }
   }

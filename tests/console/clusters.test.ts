@@ -25,6 +25,10 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
       .tables.create({ name: 'orders', columns, primaryKey: ['id'] })
       .done();
     await server.query('shop', 'INSERT INTO orders SELECT range FROM range(1000)');
+    await shop('shop')
+      .tables.create({ name: 'days', columns: [{ name: 'day', type: 'DATE' }] })
+      .done();
+    await server.query('shop', "INSERT INTO days VALUES (DATE '9999-12-31'), (DATE '2026-01-31')");
   });
   after(async () => {
     await browser?.close();
@@ -79,17 +83,54 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await dialog.getByLabel('To the warehouse').click();
     await page.getByRole('option', { name: /^lake/ }).click();
     await dialog.getByRole('button', { name: 'Check' }).click();
-    await dialog.getByText('1,000').waitFor();
+    await dialog.getByText('1,002').waitFor();
+    await dialog.getByText(/the column "day" has 1 value out of the range/).waitFor();
+    assert.equal(await dialog.getByRole('button', { name: 'Move', exact: true }).isEnabled(), false);
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('move_blocked');
+    const consent = dialog.getByLabel('Give up the keys that the warehouse does not enforce');
+    await consent.check();
+    assert.equal(await dialog.getByRole('button', { name: 'Move', exact: true }).isEnabled(), false);
+    await consent.uncheck();
+    (await server.query('shop', "DELETE FROM days WHERE day > '2299-12-31'")).is(200);
+    await dialog.getByRole('button', { name: 'Check' }).click();
+    await dialog.getByText('1,001').waitFor();
     assert.equal(await dialog.getByRole('button', { name: 'Move', exact: true }).isEnabled(), false);
     await consolePage.checkAccessibility();
     await consolePage.photograph('move_dry_run');
-    await dialog.getByLabel('Give up the keys that the warehouse does not enforce').check();
+    await consent.check();
     await dialog.getByRole('button', { name: 'Move', exact: true }).click();
     await page.getByRole('heading', { level: 2 }).first().waitFor();
     const warehouse = async () => (await server.client.catalogs('default').get()).warehouse;
     await eventually('the catalog is in the cluster', async () => (await warehouse()) === 'lake', 60_000);
     assert.deepEqual(await server.rows('shop', 'SELECT count(*), sum(id) FROM orders'), [[1000, 499500]]);
     await consolePage.photograph('move_task');
+    await consolePage.close();
+  });
+
+  it('shows the replicas of a table, and one on a lost server', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'catalog/default/shop/orders' });
+    const { page } = consolePage;
+    await page.getByRole('tab', { name: 'Storage' }).click();
+    await page.getByText('3 of 3').waitFor();
+    for (const backend of ['node-1', 'node-2', 'node-3'])
+      await page.getByRole('row').filter({ hasText: backend }).waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('cluster_tablets');
+    await ring.nodes[1]?.kill();
+    await eventually('the server is lost', async () => {
+      const { availability } = await server.client.warehouses('lake').backends('node-2').get();
+      return availability !== 'available';
+    });
+    await page.reload();
+    await page.getByText('2 of 3').waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('cluster_lost_replica');
+    await ring.nodes[1]?.start();
+    await eventually('the server has returned', async () => {
+      const { availability } = await server.client.warehouses('lake').backends('node-2').get();
+      return availability === 'available';
+    });
     await consolePage.close();
   });
 
