@@ -7,7 +7,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../deadline.ts';
 import { missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
+import { start } from '../../server.ts';
 import { chartDirectory, composeDirectory, root } from './tools.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-clickhouse-'));
@@ -16,6 +18,9 @@ after(() => rmSync(directory, { recursive: true }));
 
 const textOf = (file: string): string =>
   readFileSync(join(composeDirectory, 'clickhouse', file), 'utf8').replaceAll('/run/secrets', secrets);
+
+/** No Keeper runs there, without which a server of the definition does not register. */
+const withoutKeeper = (text: string): string => text.replace(/<zookeeper>.*<\/zookeeper>/s, '');
 
 /** What the packages of ClickHouse configure by default, which the files of the deployment change. */
 const packaged = {
@@ -45,7 +50,12 @@ describe('ClickHouse of the Compose file', { skip: missingRing }, () => {
     // A node made of the library runs its own statement as the user `default`, which a server does not.
     const users = textOf('users.xml').replace('<default remove="remove"/>', '');
     ring = await startRing(1, {
-      files: { ...packaged, 'config.d/tabularium.xml': textOf('cluster.xml'), 'users.d/tabularium.xml': users },
+      withoutNativePorts: true,
+      files: {
+        ...packaged,
+        'config.d/tabularium.xml': withoutKeeper(textOf('cluster.xml')),
+        'users.d/tabularium.xml': users,
+      },
       environment: { TABULARIUM_SHARD: '1', TABULARIUM_REPLICA: 'clickhouse-2' },
     });
     url = ring.nodes[0]?.url ?? '';
@@ -62,6 +72,29 @@ describe('ClickHouse of the Compose file', { skip: missingRing }, () => {
     );
     assert.equal(hosts.text, 'clickhouse-1\t9440\nclickhouse-2\t9440\nclickhouse-3\t9440');
     assert.equal((await run("SELECT getMacro('shard'), getMacro('replica')")).text, '1\tclickhouse-2');
+  });
+
+  test('is accepted as a backend', async () => {
+    const server = await start({ clusterHosts: '127.0.0.1' });
+    try {
+      const password = readFileSync(join(secrets, 'clickhouse_password'), 'utf8');
+      const { warehouses } = server.client;
+      await warehouses.create({
+        name: 'cluster',
+        engine: 'clickhouse',
+        cluster: 'tabularium',
+        user: 'tabularium',
+        password,
+      });
+      const { backends } = warehouses('cluster');
+      await backends.create({ name: 'clickhouse-2', location: url });
+      await eventually('the backend is available', async () => {
+        const { availability } = await backends('clickhouse-2').get();
+        return availability === 'available';
+      });
+    } finally {
+      await server.close();
+    }
   });
 
   test('its user authenticates with the generated password only', async () => {

@@ -59,33 +59,44 @@ export async function readIdentity(
   return { id, shard, replica, shardCount, replicaCount, memberCount: members.length, replicates };
 }
 
-/** Unique among servers that run, and the same after a restart. Servers without an id of their own are known by host and port. */
+/**
+ * Unique among servers that run, and the same after a restart. Servers without an id of their own are known by host and port: of which kind
+ * depends on what they listen on.
+ */
 async function readId(server: ClickHouseServer, timeoutMs: number): Promise<string> {
-  const sql = `SELECT toString(serverUUID()) AS uuid, hostName() AS host, getServerPort('tcp_port') AS port`;
-  const [row] = await server.rows<{ uuid: string; host: string; port: number }>({ sql, timeoutMs });
-  return row === undefined || row.uuid === noUuid ? `${row?.host}:${row?.port}` : row.uuid;
+  const sql = 'SELECT toString(serverUUID()) AS uuid, hostName() AS host';
+  const [row] = await server.rows<{ uuid: string; host: string }>({ sql, timeoutMs });
+  if (row && row.uuid !== noUuid) return row.uuid;
+  for (const name of ['tcp_port', 'tcp_port_secure', 'http_port', 'https_port']) {
+    const port = await portOf(server, name, timeoutMs);
+    if (port !== undefined) return `${row?.host}:${port}`;
+  }
+  throw unsuitable('protocol', 'the server has no id, and no port by which it could be known');
 }
 
 /** Replicas fetch parts from each other through a port of their own, and agree through Keeper or ZooKeeper. */
 async function canReplicate(server: ClickHouseServer, timeoutMs: number): Promise<boolean> {
-  const ports = ['interserver_http_port', 'interserver_https_port'].map((name) =>
-    answers(server, `SELECT getServerPort('${name}')`, [noSuchPort], timeoutMs),
-  );
-  if (!(await Promise.all(ports)).includes(true)) return false;
-  return answers(server, `SELECT 1 FROM system.zookeeper WHERE path = '/' LIMIT 1`, withoutKeeper, timeoutMs);
+  const ports = ['interserver_http_port', 'interserver_https_port'].map((name) => portOf(server, name, timeoutMs));
+  if ((await Promise.all(ports)).every((port) => port === undefined)) return false;
+  const sql = `SELECT 1 FROM system.zookeeper WHERE path = '/' LIMIT 1`;
+  return (await textUnless(withoutKeeper, server, sql, timeoutMs)) !== undefined;
 }
 
-async function answers(
+/** Undefined if the server does not listen on a port of this name. */
+const portOf = (server: ClickHouseServer, name: string, timeoutMs: number): Promise<string | undefined> =>
+  textUnless([noSuchPort], server, `SELECT getServerPort('${name}')`, timeoutMs);
+
+/** Undefined if the server refuses the statement for one of these reasons. */
+async function textUnless(
+  refusals: readonly number[],
   server: ClickHouseServer,
   sql: string,
-  refusals: readonly number[],
   timeoutMs: number,
-): Promise<boolean> {
+): Promise<string | undefined> {
   try {
-    await server.text({ sql, timeoutMs });
-    return true;
+    return (await server.text({ sql, timeoutMs })).trim();
   } catch (error) {
-    if (error instanceof ClickHouseError && refusals.includes(error.code)) return false;
+    if (error instanceof ClickHouseError && refusals.includes(error.code)) return undefined;
     throw error;
   }
 }

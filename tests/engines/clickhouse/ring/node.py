@@ -3,7 +3,7 @@
 
     node.py LIBCHDB CONFIG.xml DATA_DIR HTTP_PORT TCP_PORT ADDRESS
 
-Runs until it is killed. The library exports the command line of clickhouse-local, which can be told to listen; the last query only
+An empty TCP_PORT: it listens on HTTP only. Runs until it is killed. The library exports the command line of clickhouse-local, which can be told to listen; the last query only
 keeps the process up. `remote_servers` and `macros` of CONFIG.xml count.
 """
 import ctypes
@@ -16,8 +16,8 @@ keep_up = (
 )
 arguments = [
     "clickhouse", "-C", config, "--path", data, "--listen_host", address,
-    "--http_port", http_port, "--tcp_port", tcp_port,
-    "--query", f"SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; {keep_up}",
+    "--http_port", http_port, *(["--tcp_port", tcp_port] if tcp_port else []),
+    "--query", f"SYSTEM START LISTEN HTTP; {'SYSTEM START LISTEN TCP; ' if tcp_port else ''}{keep_up}",
 ]
 chdb = ctypes.CDLL(library)
 argv = (ctypes.c_char_p * (len(arguments) + 1))(*[a.encode() for a in arguments], None)

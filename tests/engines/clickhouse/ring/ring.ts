@@ -67,6 +67,8 @@ export interface RingOptions {
    * without a connection, as a server in operation does. A node dies of a connection that is reset, so this is for one node.
    */
   readonly withoutProxies?: boolean;
+  /** The nodes listen on HTTP only, like servers whose native port is encrypted. Without other nodes. */
+  readonly withoutNativePorts?: boolean;
 }
 
 export interface RingHost {
@@ -80,7 +82,7 @@ export const thisMachine: RingHost = { address: '127.0.0.1', enter: [] };
 /** Starts the nodes of a new ring; each answers when it resolves. */
 export async function startRing(
   count = 3,
-  { files = {}, environment = {}, hosts = [], withoutProxies = false }: RingOptions = {},
+  { files = {}, environment = {}, hosts = [], withoutProxies = false, withoutNativePorts = false }: RingOptions = {},
 ): Promise<Ring> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-ring-'));
   directories.push(directory);
@@ -102,7 +104,7 @@ export async function startRing(
       host: hosts[index] ?? thisMachine,
       directory: join(directory, `node ${index + 1}`),
       httpPort: ports[2 * index] as number,
-      nativePort: ports[2 * index + 1] as number,
+      nativePort: withoutNativePorts ? undefined : (ports[2 * index + 1] as number),
       files: {
         'config.xml': nodeConfig(proxies, index, join(directory, `node ${index + 1}`)),
         ...nodeUserFiles(),
@@ -138,7 +140,7 @@ interface NodeOptions {
   readonly host: RingHost;
   readonly directory: string;
   readonly httpPort: number;
-  readonly nativePort: number;
+  readonly nativePort: number | undefined;
   readonly files: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -174,7 +176,7 @@ function newNode({ host, directory, httpPort, nativePort, files, environment }: 
     },
     async start() {
       const log = openSync(logFile, 'a');
-      const own = [configFile, join(directory, 'data'), String(httpPort), String(nativePort), host.address];
+      const own = [configFile, join(directory, 'data'), String(httpPort), String(nativePort ?? ''), host.address];
       // The kernel ends the node when this process ends, however it ends.
       const words = [...host.enter, 'setpriv', '--pdeathsig=KILL', 'python3', program, library, ...own];
       const started = spawn(words[0] as string, words.slice(1), {
