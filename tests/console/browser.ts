@@ -172,8 +172,18 @@ export class ConsolePage {
     await consolePage.page.addInitScript(reportViolations);
     await consolePage.page.goto(`${server.url}/console/${path}`);
     await consolePage.page.getByRole('main').waitFor();
-    if (token !== null) await consolePage.signIn(token);
+    if (token === null) return consolePage;
+    const drafts = path.startsWith('sql') ? consolePage.#drafts() : undefined;
+    await consolePage.signIn(token);
+    await drafts;
     return consolePage;
+  }
+
+  /** Until the saved drafts are shown: the first of them replaces an editor without text, and what is being entered into it at that moment. */
+  async #drafts(): Promise<void> {
+    const response = await this.page.waitForResponse((one) => new URL(one.url()).pathname === '/api/v2/drafts');
+    await response.finished();
+    await this.page.evaluate('new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))');
   }
 
   async signIn(token: string): Promise<void> {
