@@ -410,7 +410,7 @@ export interface ResultSourcesTable {
   sources: string;
   /** The key of the result in the file store; null: in the data directory. */
   stored_as: string | null;
-  /** The principal for whom its rows are stored, and their bytes; null: no rows are stored, or a release without these columns wrote it. */
+  /** The principal for whom its rows are stored, and their bytes; both null: not known yet, or the result has files. */
   owner: string | null;
   bytes: number | null;
 }

@@ -122,7 +122,7 @@ it(`${stores.name}: a result whose task was not recorded or has failed counts no
   assert.equal(await access.storedAs(early), undefined);
 });
 
-it(`${stores.name}: the results of releases that did not record sizes count after the migration`, async () => {
+it(`${stores.name}: the results of releases that did not record sizes count after a sweep`, async () => {
   const store = await openShared();
   const { db } = store;
   await db.schema.dropIndex('result_sources_owner').execute();
@@ -135,11 +135,12 @@ it(`${stores.name}: the results of releases that did not record sizes count afte
       .values({ task_id: id, sources: '[]' } as Insertable<ResultSourcesTable>)
       .execute();
   };
-  // More than one page of the migration.
-  for (let i = 0; i < 202; i++) await addResult({ statistics: { resultBytes: i % 100 === 0 ? 20 : 0 } });
+  // More than one page.
+  for (let i = 0; i < 502; i++) await addResult({ statistics: { resultBytes: i % 250 === 0 ? 20 : 0 } });
   await addResult({ statistics: { resultBytes: 1000 }, files: [] });
   await resultBytesMigration.up(db, stores.name === 'PostgreSQL' ? postgresqlColumnTypes : sqliteColumnTypes);
-  const { record } = serverOn(store);
+  const { record, access } = serverOn(store);
+  await access.fill();
   await assert.rejects(record('new', 41), { result: { principalResultBytesMax, storedBytes: 60, resultBytes: 41 } });
   await record('new', 40);
 });

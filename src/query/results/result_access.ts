@@ -31,6 +31,13 @@ export interface RowsToStore {
 
 type SourcesRow = Pick<ResultSourcesTable, 'sources' | 'stored_as'>;
 
+/** Rows in files count towards the quota of files. */
+function bytesOf(result: string | null): number | null {
+  if (result === null) return null;
+  const { files, statistics } = JSON.parse(result) as { files?: unknown; statistics: { resultBytes: number } };
+  return files === undefined ? statistics.resultBytes : null;
+}
+
 /** The rows that one statement of a sweep reads: it holds the thread of a store in SQLite meanwhile. */
 const sweptTogether = 500;
 
@@ -85,6 +92,32 @@ export class ResultAccess {
   /** Called when the result is removed. Idempotent. */
   async remove(taskId: string): Promise<void> {
     await this.#store.db.deleteFrom('result_sources').where('task_id', '=', taskId).execute();
+  }
+
+  /** Records the owner and the size of results for which a release did that does not know them. */
+  async fill(): Promise<void> {
+    const { db } = this.#store;
+    for (let after = ''; ; ) {
+      const page = await db
+        .selectFrom('result_sources')
+        .innerJoin('tasks', 'tasks.task_id', 'result_sources.task_id')
+        .select(['tasks.task_id as taskId', 'tasks.owner as owner', 'tasks.type as type', 'tasks.result as result'])
+        .where('result_sources.owner', 'is', null)
+        .where('tasks.state', '=', 'succeeded')
+        .where('tasks.task_id', '>', after)
+        .orderBy('tasks.task_id')
+        .limit(sweptTogether)
+        .execute();
+      for (const { taskId, owner, type, result } of page)
+        await db
+          .updateTable('result_sources')
+          .set({ owner, bytes: type === 'run_query' ? bytesOf(result) : null })
+          .where('task_id', '=', taskId)
+          .where('owner', 'is', null)
+          .execute();
+      if (page.length < sweptTogether) return;
+      after = (page.at(-1) as { taskId: string }).taskId;
+    }
   }
 
   /**

@@ -312,6 +312,7 @@ export class QuerySubmitter {
         await this.#results.remove({ taskId, storedAs: null });
     }
     await this.#access.sweep(now - orphanAgeMs);
+    await this.#access.fill();
   }
 
   /** The same in the bucket. What is new may belong to a task that another server is about to record. Throws REMOTE_UNAVAILABLE. */

@@ -78,15 +78,7 @@ export const fileStoreMigration: Migration = {
   },
 };
 
-/** The result of a task `run_query`, as far as the migration reads it. */
-interface StoredQueryResult {
-  readonly files?: unknown;
-  readonly statistics: { readonly resultBytes: number };
-}
-
-const tasksReadTogether = 200;
-
-/** Adds whose rows a result has and how many bytes, so that all servers count one quota (query/results/result_quota.ts). */
+/** Adds whose rows a result has and how many bytes, so that all servers count one quota. They are filled in later (query/results/result_access.ts). */
 export const resultBytesMigration: Migration = {
   name: 'sizes of stored results',
   servers: 'expand',
@@ -95,28 +87,5 @@ export const resultBytesMigration: Migration = {
     await results().addColumn('owner', types.name).execute();
     await results().addColumn('bytes', types.integer).execute();
     await db.schema.createIndex('result_sources_owner').on('result_sources').columns(['owner', 'bytes']).execute();
-    for (let after = ''; ; ) {
-      const page = await db
-        .selectFrom('tasks')
-        .innerJoin('result_sources', 'result_sources.task_id', 'tasks.task_id')
-        .select(['tasks.task_id as taskId', 'tasks.owner as owner', 'tasks.result as result'])
-        .where('tasks.type', '=', 'run_query')
-        .where('tasks.result', 'is not', null)
-        .where('tasks.task_id', '>', after)
-        .orderBy('tasks.task_id')
-        .limit(tasksReadTogether)
-        .execute();
-      for (const { taskId, owner, result } of page) {
-        const { files, statistics } = JSON.parse(result as string) as StoredQueryResult;
-        if (!files)
-          await db
-            .updateTable('result_sources')
-            .set({ owner, bytes: statistics.resultBytes })
-            .where('task_id', '=', taskId)
-            .execute();
-      }
-      if (page.length < tasksReadTogether) return;
-      after = (page.at(-1) as { taskId: string }).taskId;
-    }
   },
 };
