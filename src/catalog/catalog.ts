@@ -44,6 +44,7 @@ import {
 import {
   askServers,
   beginSnapshotHold,
+  confirmMove,
   endAsking,
   endHold,
   endSnapshotHold,
@@ -268,6 +269,11 @@ export class Catalog extends CatalogReader {
 
   saveMoveProgress(taskId: string, progress: unknown): Promise<void> {
     return saveMoveProgress(this.#context, taskId, progress);
+  }
+
+  /** Throws TASK_INTERRUPTED if the move has switched, was given up, or another process has it. */
+  confirmMove(taskId: string): Promise<void> {
+    return confirmMove(this.#context, taskId);
   }
 
   switchMove(move: CatalogMove, change: MoveSwitch): Promise<void> {

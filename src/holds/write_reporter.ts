@@ -213,10 +213,11 @@ export class WriteReporter implements WriteFence, ChangeFollower {
     known.answered = asks;
   }
 
-  /** A hold ends with the process that wanted it. */
-  async #endAbandoned({ taskId, asks }: AskedMove): Promise<void> {
+  /** A hold ends with the process that wanted it, also if another one has its task by now: that asks anew. */
+  async #endAbandoned(move: AskedMove): Promise<void> {
     const { store, holder } = this.#parts;
-    if ((await isAbandoned(store.db, taskId, holder)) && (await this.#parts.endHold(taskId, asks)))
+    const { taskId, asks } = move;
+    if ((await isAbandoned(store.db, move, holder)) && (await this.#parts.endHold(taskId, asks)))
       this.#held.delete(taskId);
   }
 

@@ -2,6 +2,7 @@
 // while writes are refused. One attempt of the task of a move; a later one continues with what is equal.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogMove } from '../catalog/moves/move_catalog.ts';
+import type { Change } from '../engines/port/changes.ts';
 import type { CatalogRef, TableRef } from '../engines/port/refs.ts';
 import { PausedWrites } from '../holds/paused_writes.ts';
 import type { WriteMoment, WritesOfServers } from '../holds/writes_of_servers.ts';
@@ -99,7 +100,10 @@ export class MoveCopy {
     this.#parts = parts;
     this.#work = work;
     this.#run = run;
-    this.#copier = new TableCopier(work.sides, parts.spool, parts.principal);
+    const { catalog } = parts;
+    const { taskId } = work.move;
+    const owner = { work: taskId, confirm: () => catalog.confirmMove(taskId) };
+    this.#copier = new TableCopier(work.sides, { ...parts, owner });
     this.#staged = { id: work.move.targetId, name: work.move.stagedName };
     this.#named = { id: work.move.targetId, name: work.source.name };
     this.#progress = { proved: [], isNamed: false, ...(work.move.progress as Partial<Progress>) };
@@ -119,10 +123,11 @@ export class MoveCopy {
       try {
         return await this.#finish(paused, resultOf);
       } catch (error) {
-        await this.#unname();
+        // After a switch whose outcome is unknown the writes stay refused: the task decides that by the store.
         if (!paused.isOver) throw error;
+        await paused.end();
+        await this.#unname();
       } finally {
-        // After the switch the writes stay refused here: the task decides that by the store.
         await paused.end();
       }
     }
@@ -132,11 +137,9 @@ export class MoveCopy {
 
   /** Creates the catalog, its databases and its tables in the target, as an earlier attempt may have done. */
   async #prepare(): Promise<void> {
-    const { plan, sides, move } = this.#work;
+    const { plan, move } = this.#work;
     const { signal } = this.#run;
-    const { engine } = sides.target;
-    const apply = (change: Parameters<typeof engine.apply>[0], step: string) =>
-      engine.apply(change, { step: `${move.taskId}/${step}`, signal });
+    const apply = (change: Change, step: string) => this.#applyToTarget(change, `${move.taskId}/${step}`, signal);
     await apply({ kind: 'createCatalog', catalog: this.#staged }, 'catalog');
     await this.#unname();
     for (const database of plan.databases)
@@ -147,14 +150,19 @@ export class MoveCopy {
     }
   }
 
-  /** Gives the copy its hidden name again, if an earlier attempt may have given it that of the catalog. */
+  /** Throws TASK_INTERRUPTED, and changes nothing, if the move has switched or another process has it: this one may have been frozen. */
+  async #applyToTarget(change: Change, step: string, signal: AbortSignal): Promise<void> {
+    const { move, sides } = this.#work;
+    const confirm = () => this.#parts.catalog.confirmMove(move.taskId);
+    await confirm();
+    await sides.target.engine.apply(change, { step, work: move.taskId, confirm, signal });
+  }
+
+  /** Gives the copy its hidden name again, if an earlier pause or attempt may have given it that of the catalog. */
   async #unname(): Promise<void> {
     if (!this.#progress.isNamed) return;
-    const { move, sides } = this.#work;
     const change = { kind: 'renameCatalog', catalog: this.#named, newName: this.#staged.name } as const;
-    const step = `${move.taskId}/unname/${this.#rounds}/${Date.now()}`;
-    // Also when the move is cancelled: the copy must not be reachable under the name.
-    await sides.target.engine.apply(change, { step, signal: AbortSignal.timeout(60_000) });
+    await this.#applyToTarget(change, `${this.#work.move.taskId}/unname/${Date.now()}`, this.#run.signal);
     await this.#save({ isNamed: false });
   }
 
@@ -188,11 +196,10 @@ export class MoveCopy {
 
   /** Their texts have the hidden name. */
   async #dropViews(): Promise<void> {
-    const { plan, sides, move } = this.#work;
+    const { plan, move } = this.#work;
     for (const { id, database, name } of plan.views) {
       const view = { catalog: this.#staged, database, view: name };
-      const options = { step: `${move.taskId}/untry/${id}`, signal: this.#run.signal };
-      await sides.target.engine.apply({ kind: 'dropView', view }, options);
+      await this.#applyToTarget({ kind: 'dropView', view }, `${move.taskId}/untry/${id}`, this.#run.signal);
     }
   }
 
@@ -349,7 +356,7 @@ export class MoveCopy {
     await copySteps(sides, this.#work.source, this.#staged, signal);
     await this.#save({ isNamed: true });
     const naming = { kind: 'renameCatalog', catalog: this.#staged, newName: this.#named.name } as const;
-    await sides.target.engine.apply(naming, { step: `${move.taskId}/name/${Date.now()}`, signal });
+    await this.#applyToTarget(naming, `${move.taskId}/name/${Date.now()}`, signal);
     const views = await this.#createViews(signal);
     const refused = refusedViews(views, request);
     requireUnblocked(refused);

@@ -117,13 +117,15 @@ export class Moves {
       const move = await catalog.findMove(task.taskId);
       if (!move) throw new Failure('TASK_INTERRUPTED', 'the move was given up after an interruption');
       if (!move.isSwitched) await this.#moveUnlessSwitched(task, move, run);
+    } catch (error) {
+      throw retryable(toFailure(error));
+    }
+    try {
       const switched = await catalog.findMove(task.taskId);
       if (!switched?.isSwitched) throw new RetryableError('the move was interrupted');
       return await this.#leave(switched, switched.progress as MoveResult, unlessCancelled(run.signal));
-    } catch (thrown) {
-      const error = toFailure(thrown);
-      if (error instanceof Failure || error instanceof RetryableError) throw error;
-      throw new RetryableError('the move was interrupted', { cause: error });
+    } catch (error) {
+      throw retryable(error);
     }
   }
 
@@ -236,7 +238,7 @@ export class Moves {
   async #readsEnded(writes: WritesOfServers, signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + readsEndMsMax;
     for (let quietSince = performance.now(); performance.now() < deadline; ) {
-      if (await writes.isRead(signal)) quietSince = performance.now();
+      if (await isReadBySome(writes, signal)) quietSince = performance.now();
       else if (performance.now() - quietSince >= readsQuietMs) return;
       await pause(readsPollMs, undefined, { signal });
     }
@@ -282,12 +284,14 @@ export class Moves {
   ): Promise<T> {
     const { warehouses } = this.#parts;
     const admission = { principal, signal, isTask: true } as const;
-    const from = root.spec.warehouse;
-    return warehouses.admit(from, admission, (source) =>
-      warehouses.admit(request.warehouse, admission, async (target) =>
+    const [from, to] = [root.spec.warehouse, request.warehouse];
+    // In one order, whichever way it goes: two moves in opposite directions would wait for each other.
+    const [first = from, second = to] = [from, to].toSorted();
+    return warehouses.admit(first, admission, (one) =>
+      warehouses.admit(second, admission, async (other) =>
         work({
-          source: { engine: source, adapter: await warehouses.engineOf(from) },
-          target: { engine: target, adapter: await warehouses.engineOf(request.warehouse) },
+          source: { engine: first === from ? one : other, adapter: await warehouses.engineOf(from) },
+          target: { engine: first === from ? other : one, adapter: await warehouses.engineOf(to) },
         }),
       ),
     );
@@ -355,6 +359,21 @@ export class Moves {
     );
   }
 }
+
+/** A server that does not answer may read. */
+async function isReadBySome(writes: WritesOfServers, signal: AbortSignal): Promise<boolean> {
+  try {
+    return await writes.isRead(signal);
+  } catch (error) {
+    if (error instanceof ServerNotAnswering) return true;
+    throw error;
+  }
+}
+
+const retryable = (error: unknown): Failure | RetryableError =>
+  error instanceof Failure || error instanceof RetryableError
+    ? error
+    : new RetryableError('the move was interrupted', { cause: error });
 
 /** A server that does not answer is of a release without moves: another attempt would not help. */
 const toFailure = (error: unknown): unknown =>

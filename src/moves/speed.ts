@@ -91,7 +91,7 @@ async function speedOf(trial: Trial, signal: AbortSignal): Promise<number | null
   const to = { catalog: staged, database, table: name };
   const definition = definitionOf(target);
   const began = performance.now();
-  const copier = new TableCopier(sides, trial.spool, trial.principal);
+  const copier = new TableCopier(sides, trial);
   const rows = await copier.copy({ from, to, definition }, { signal, partsMax: 1 });
   await sides.target.engine.checksumTable({ ...to, columns: definition.columns }, { signal });
   return (1000 * rows) / Math.max(1, performance.now() - began);

@@ -52,6 +52,14 @@ export interface CopyOptions {
   readonly asRows?: boolean;
 }
 
+export interface TableCopierParts {
+  /** A directory of this copier. */
+  readonly spool: string;
+  readonly principal: Principal;
+  /** Whose work the copy is, if another process may continue it: see StepOptions. */
+  readonly owner?: { readonly work: string; readonly confirm: () => Promise<void> } | undefined;
+}
+
 type FileRows = Pick<PartToRestore, 'rows' | 'rowsBefore' | 'isOfOther'>;
 
 export class TableCopier {
@@ -59,21 +67,24 @@ export class TableCopier {
   readonly #target: Side;
   readonly #spool: string;
   readonly #principal: Principal;
+  readonly #owner: TableCopierParts['owner'];
   #files = 0;
 
-  /** `spool`: a directory of this copier. */
-  constructor(sides: MoveSides, spool: string, principal: Principal) {
+  constructor(sides: MoveSides, { spool, principal, owner }: TableCopierParts) {
     this.#source = sides.source;
     this.#target = sides.target;
     this.#spool = spool;
     this.#principal = principal;
+    this.#owner = owner;
   }
 
   /** Replaces the rows of the target by those that the source has now. @returns their number. */
   async copy(table: CopiedTable, options: CopyOptions): Promise<number> {
     await mkdir(this.#spool, { recursive: true, mode: 0o700 });
     const { signal } = options;
-    await this.#target.engine.apply({ kind: 'truncateTable', table: table.to }, { step: newId(), signal });
+    await this.#owner?.confirm();
+    const truncation = { step: newId(), ...this.#owner, signal };
+    await this.#target.engine.apply({ kind: 'truncateTable', table: table.to }, truncation);
     try {
       const from = this.#source.adapter.capabilities;
       const to = this.#target.adapter.capabilities;
@@ -139,6 +150,7 @@ export class TableCopier {
   ): Promise<void> {
     const { engine, adapter } = this.#target;
     try {
+      await this.#owner?.confirm();
       if (adapter.capabilities.catalogSnapshots) {
         const { columns } = definition;
         await engine.restorePart({ table: to, columns, path, rowsBefore, rows, isOfOther, step: newId() }, { signal });
@@ -198,6 +210,7 @@ export class TableCopier {
     if (rows.length === 0) return 0;
     const batch = rowReader(definition.columns).read(rows);
     const steps = [{ step: newId(), rowCount: rows.length }];
+    await this.#owner?.confirm();
     await this.#target.engine.insertRows(to, batch, { signal, definition, steps });
     copied?.(rows.length);
     return rows.length;

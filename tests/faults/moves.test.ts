@@ -94,6 +94,21 @@ describe('a move of a catalog', () => {
     assert.equal(await moveWith(fault, true), 'succeeded');
   });
 
+  test('leaves the hold of a snapshot of its catalog as it was', { timeout }, async () => {
+    const { catalog } = server.services;
+    const [found] = (await catalog.find([{ category: 'catalogs', name: 'lake' }])) ?? [];
+    assert(found);
+    const hold = { taskId: 'snapshot', catalogId: found.id, warehouse: 'default' };
+    await catalog.beginSnapshotHold(hold);
+    assert.equal(await moveWith(noFault, false), '');
+    assert.equal((await catalog.findMove('snapshot'))?.targetId, found.id);
+    await catalog.beginSnapshotHold({ ...hold, catalogId: 'its id afterwards' });
+    const { catalogId, targetId } = (await catalog.findMove('snapshot')) ?? {};
+    assert.deepEqual([catalogId, targetId], ['its id afterwards', 'its id afterwards']);
+    await catalog.endSnapshotHold('snapshot', true);
+    assert.equal(await catalog.findMove('snapshot'), undefined);
+  });
+
   test('leaves nothing over, also after a restart', { timeout }, async () => {
     await server.restart();
     await server.services.catalog.recover();

@@ -28,6 +28,7 @@ async function asked(t: TestContext, failures = 0) {
   });
   const observed: unknown[] = [];
   const warehouses: string[] = [];
+  const ended: string[] = [];
   const reporter = new WriteReporter({
     store,
     holder: new LeaseHolder(),
@@ -37,7 +38,10 @@ async function asked(t: TestContext, failures = 0) {
       warehouses.push(warehouse);
       return new CatalogWrites();
     },
-    endHold: async () => false,
+    endHold: async (taskId) => {
+      ended.push(taskId);
+      return true;
+    },
   });
   t.after(async () => {
     reporter.stop();
@@ -53,7 +57,7 @@ async function asked(t: TestContext, failures = 0) {
       const report = await store.db.selectFrom('move_reports').select('asks').executeTakeFirst();
       return report?.asks === asks;
     });
-  return { store, reporter, observed, warehouses, answered };
+  return { store, reporter, observed, warehouses, ended, answered };
 }
 
 async function beginMove({ db }: Store): Promise<void> {
@@ -102,6 +106,26 @@ test('a move from a warehouse that is gone does not keep others from being answe
   reporter.reload();
   await answered(1);
   assert.deepEqual(observed, []);
+});
+
+test('a hold ends when another process has the task of the one that asked', async (t) => {
+  const { store, reporter, ended, answered } = await asked(t);
+  await beginMove(store);
+  await store.db.updateTable('catalog_moves').set({ is_held: 1, asked_by: 'ended/1' }).execute();
+  const texts = { target: '{}', request: '{}', principal: '{}', submitted_by: 'root', owner: 'root' };
+  const times = { submitted_at: 0, not_before: 0, attempt: 2, priority: 1, waits_for: 0 };
+  const lease = { leased_by: 'ended/1', lease_until: Date.now() + 3_600_000 };
+  await store.db
+    .insertInto('tasks')
+    .values({ task_id: 'task', type: 'move_catalog', state: 'running', ...texts, ...times, ...lease } as never)
+    .execute();
+  reporter.changed(notice);
+  await answered(1);
+  reporter.changed(notice);
+  await pause(heardMs);
+  assert.deepEqual(ended, [], 'while its process runs');
+  await store.db.updateTable('tasks').set({ leased_by: 'live/1' }).execute();
+  await eventually('the hold has ended', () => ended.length > 0);
 });
 
 for (const isHeard of [true, false])

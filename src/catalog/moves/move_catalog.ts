@@ -200,8 +200,13 @@ export async function switchMove(context: CatalogContext, move: CatalogMove, cha
       .where('task_id', '=', taskId)
       .execute();
     context.changes.append(tx, { kind: 'move', taskId });
-    // An earlier move of the same catalog leads to the current id too.
-    await tx.updateTable('catalog_moves').set({ target_id: targetId }).where('target_id', '=', catalogId).execute();
+    // An earlier move of the same catalog leads to the current id too. What holds it for a snapshot is no move.
+    await tx
+      .updateTable('catalog_moves')
+      .set({ target_id: targetId })
+      .where('target_id', '=', catalogId)
+      .whereRef('catalog_id', '!=', 'target_id')
+      .execute();
     await takeName(context, tx, row, targetId, { to: change.to, by: intent.principal });
     const details = { from: intent.warehouse, to: change.to };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: targetId, details });

@@ -43,11 +43,12 @@ export async function beginSnapshotHold(
   { taskId, catalogId, warehouse }: { readonly taskId: string; readonly catalogId: string; readonly warehouse: string },
 ): Promise<void> {
   await store.transaction(async (tx) => {
-    const row = { task_id: taskId, catalog_id: catalogId, target_id: catalogId, switched_at: null };
-    const asked = { progress: JSON.stringify({ from: warehouse }), asked_by: leases.holderId };
+    // An earlier attempt may have held the catalog by the id that it had before it was moved.
+    const ids = { catalog_id: catalogId, target_id: catalogId };
+    const asked = { ...ids, progress: JSON.stringify({ from: warehouse }), asked_by: leases.holderId };
     await tx
       .insertInto('catalog_moves')
-      .values({ ...row, ...asked })
+      .values({ task_id: taskId, switched_at: null, ...asked })
       .onConflict((conflict) => conflict.column('task_id').doUpdateSet(asked))
       .execute();
     changes.append(tx, { kind: 'move', taskId });
@@ -94,9 +95,21 @@ export async function askServers(context: CatalogContext, taskId: string, isHeld
   });
 }
 
-async function isOwn(tx: Tx, taskId: string, holderId: string): Promise<boolean> {
-  const intents = await tx.selectFrom('intents').select('leased_by').where('task_id', '=', taskId).execute();
+async function isOwn(db: Pick<Db, 'selectFrom'>, taskId: string, holderId: string): Promise<boolean> {
+  const intents = await db.selectFrom('intents').select('leased_by').where('task_id', '=', taskId).execute();
   return intents.length === 2 && intents.every(({ leased_by }) => leased_by === holderId);
+}
+
+/** Throws TASK_INTERRUPTED if the move has switched, was given up, or another process has it. */
+export async function confirmMove({ store, leases }: CatalogContext, taskId: string): Promise<void> {
+  const { db } = store;
+  const row = await db
+    .selectFrom('catalog_moves')
+    .select('task_id')
+    .where('task_id', '=', taskId)
+    .where('switched_at', 'is', null)
+    .executeTakeFirst();
+  if (!row || !(await isOwn(db, taskId, leases.holderId))) throw moveGivenUp();
 }
 
 async function isOwnTask(tx: Tx, taskId: string, holderId: string): Promise<boolean> {
@@ -186,15 +199,20 @@ export async function isMoved(db: Db, catalogIds: readonly string[]): Promise<bo
   return (await moves.executeTakeFirst()) !== undefined;
 }
 
-/** Whether the process that moves the catalog has ended, or its lease has expired. */
-export async function isAbandoned(db: Db, taskId: string, holder: LeaseHolder): Promise<boolean> {
+/** Whether the process that asked last has ended, its lease has expired, or another process has the task by now. */
+export async function isAbandoned(
+  db: Db,
+  { taskId, askedBy }: Pick<AskedMove, 'taskId' | 'askedBy'>,
+  holder: LeaseHolder,
+): Promise<boolean> {
   const running = await db
     .selectFrom('tasks')
     .select(['leased_by', 'lease_until'])
     .where('task_id', '=', taskId)
     .where(isRunning)
     .executeTakeFirst();
-  return !running || running.leased_by === null || (running.lease_until ?? 0) <= holder.expiredUntil(Date.now());
+  if (!running || running.leased_by === null || running.leased_by !== askedBy) return true;
+  return (running.lease_until ?? 0) <= holder.expiredUntil(Date.now());
 }
 
 export async function saveReport(

@@ -16,7 +16,12 @@ export interface StepOptions {
    */
   readonly undoes?: string | undefined;
   /**
-   * Throws if another server has taken the change over. An engine whose servers can receive calls late calls it when those of earlier attempts
+   * The work of several steps of which one server at a time does any: a call of an earlier one that arrives after a later one began does nothing.
+   * Absent: the step alone.
+   */
+  readonly work?: string | undefined;
+  /**
+   * Throws if another server has taken the change or the work over. An engine whose servers can receive calls late calls it when those of earlier attempts
    * can no longer change anything, before it changes anything. Absent: nobody else can do it.
    */
   readonly confirm?: (() => Promise<void>) | undefined;

@@ -71,3 +71,25 @@ for (const { what, sql, warm, rows, stored } of [
     const found = await query(catalog, 'SELECT id FROM d.t ORDER BY id');
     assert.deepEqual(found.is(200).at('rows'), stored);
   });
+
+test('moves in opposite directions between warehouses that run one statement at a time do not wait for each other', async () => {
+  const names = ['there', 'back'] as const;
+  for (const name of names) (await server.post('/api/v2/warehouses', { name, queriesMax: 1 })).is(201);
+  for (const name of names) {
+    const catalog = `/api/v2/catalogs/from_${name}`;
+    (await server.post('/api/v2/catalogs', { name: `from_${name}`, warehouse: name })).is(201);
+    (await server.post(`${catalog}/databases`, { name: 'd' })).is(201);
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    (await server.post(`${catalog}/databases/d/tables`, { name: 't', columns })).is(201);
+    (await server.post(`${catalog}/databases/d/tables/t/rows`, { rows: [[1]] })).is(201);
+  }
+  for (let round = 0; round < 3; round++) {
+    const places = round % 2 === 0 ? (['back', 'there'] as const) : names;
+    const moves = await Promise.all(
+      names.map((name, i) =>
+        server.post(`/api/v2/catalogs/from_${name}/move`, { warehouse: places[i], retainSeconds: 0 }),
+      ),
+    );
+    for (const move of moves) (await server.ended(move.is(202))).is(200, '0', { state: 'succeeded' });
+  }
+});

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Budget, runsAll } from '../../budget.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
@@ -23,6 +24,8 @@ const timeout = deadlineMs(runsAll ? 3_000_000 : 240_000);
 const taskMs = 120_000;
 const seed = seedFrom('SOAK_SEED');
 const partSeconds = 4;
+/** What a server had begun before it was frozen, it has done or given up after so long. */
+const lateMs = 8_000;
 /** A move from a cluster has about as many; later ones are not reached. */
 const stepsOf = { store: 60, before: 30, after: 30 } as const;
 const faults = (Object.keys(stepsOf) as (keyof typeof stepsOf)[]).flatMap((point) =>
@@ -64,17 +67,23 @@ describe('the server that moves a catalog away from a cluster', { skip: missingR
     places?.remove();
   });
 
-  async function arm(fault: Fault): Promise<() => boolean> {
+  async function arm(fault: Fault, signal: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): Promise<() => boolean> {
     const [file, ready, struck] = ['fault.json', 'armed', 'struck'].map((name) => join(places.one.directory, name));
     assert.ok(file !== undefined && ready !== undefined && struck !== undefined);
     for (const old of [ready, struck]) rmSync(old, { force: true });
-    writeFileSync(file, JSON.stringify({ fault }));
+    writeFileSync(file, JSON.stringify({ fault, signal }));
     mover.child.kill('SIGUSR2');
     await eventually('the server is armed', () => existsSync(ready));
     return () => existsSync(struck);
   }
 
   const warehouse = async () => (await other.get(catalog)).is(200).at<string>('warehouse');
+
+  /** Without what it has not done of its last fault. */
+  async function restartMover(): Promise<void> {
+    await kill(mover);
+    mover = await places.one.start(flags);
+  }
 
   /** Moves the catalog to the other cluster while the other server writes. */
   async function killAt(fault: Fault): Promise<string> {
@@ -142,6 +151,35 @@ describe('the server that moves a catalog away from a cluster', { skip: missingR
     const what = await killAt(inHold);
     t.diagnostic(what);
     assert.match(what, /killed/);
+  });
+
+  test('is frozen while it holds all writes, and changes nothing more when it continues', { timeout }, async () => {
+    const first = 1_000_000 * ++round;
+    const rows = Array.from({ length: 100 }, (_, i) => [first + i, 'kept']);
+    (await other.post(`${table}/rows`, { rows })).is(201);
+    const to = (await warehouse()) === 'first' ? 'second' : 'first';
+    const hasStruck = await arm(inHold, 'SIGSTOP');
+    // Its pause is over when it continues.
+    const body = { warehouse: to, pauseSeconds: 5, retainSeconds: 0 };
+    const accepted = (await mover.post(`${catalog}/move`, body)).is(202);
+    await eventually('the server is frozen', hasStruck, taskMs);
+    try {
+      await eventually(
+        'another one has completed the move',
+        async () => (await other.get(accepted.at('uri'))).at<string>('state') === 'succeeded',
+        taskMs,
+      );
+      assert.equal(await warehouse(), to);
+    } finally {
+      mover.child.kill('SIGCONT');
+    }
+    await eventually('the frozen server answers', async () => (await mover.get(catalog)).status === 200, 60_000);
+    await pause(lateMs);
+    const sql = `SELECT count(*), count(DISTINCT id) FROM d.t WHERE id >= ${first}`;
+    for (const server of [mover, other])
+      assert.deepEqual((await server.post(`${catalog}/query`, { sql })).is(200).at('rows'), [[100, 100]]);
+    (await other.post(`${table}/rows`, { rows: [[first + 100, 'later']] })).is(201);
+    await restartMover();
   });
 
   test('dies at a step, and another one completes the move', { timeout }, async (t) => {

@@ -22,7 +22,7 @@ export type ChangeMethods = Pick<EngineWarehouse, 'cost' | 'apply' | 'forget'>;
 
 export const changesOf = (context: WarehouseContext): ChangeMethods => ({
   cost: async (change) => costOf(change),
-  apply: (change, { step, undoes, confirm = async () => undefined, signal }) =>
+  apply: (change, { step, undoes, work = undoes ?? step, confirm = async () => undefined, signal }) =>
     context.run(signal, async (runSignal) => {
       const catalog = catalogOf(change);
       const found = await context.steps.find(catalog, [step]);
@@ -33,7 +33,7 @@ export const changesOf = (context: WarehouseContext): ChangeMethods => ({
       if (place) await completeBefore(context, catalog, { place });
       const newPlace = placeOfNewTable(change);
       if (newPlace) await refuseLeft(context, catalog, { place: newPlace });
-      const claims = isFenced(change) ? new Claims(undoes ?? step, confirm) : undefined;
+      const claims = isFenced(change) ? new Claims(work, confirm) : undefined;
       let applied: Applied | undefined;
       try {
         // On all servers that an earlier attempt may have called.
