@@ -7,12 +7,12 @@ The tests start three kinds of clusters on one machine, because no package has a
 | | cluster of a current version | cluster of the oldest version that warehouses may have | cluster that replicates, of 2018 |
 |---|---|---|---|
 | is | nodes of 26.7, made of the library in npm \`chdb\` (\`tests/engines/clickhouse/ring/\`) | three servers of 24.8.4.1, which the library in version 3.1.2 of the Python package \`chdb\` contains, and Debian's ZooKeeper (\`tests/engines/clickhouse/replicated_ring/\`) | three servers of 18.16, and one ZooKeeper, from Debian (\`tests/engines/clickhouse/replicated_ring/\`) |
-| shows | everything of the adapter that needs no replication: SQL, types, changes of tables, rows, loads, results, copies written by Distributed tables, the loss of a node | a warehouse that replicates, through the REST API (\`oldest_version.test.ts\`): tables with three replicas, exact values, inserts by rows and by a statement, an update and a deletion while a server is killed that returns and catches up, a new column; the suites of the engine port for changes, statements, rows and checksums (\`suites.test.ts\`) | the replication layer (\`src/engines/clickhouse/replication/\`): ReplicatedMergeTree, inserts with a quorum of two, killed and frozen servers, lost disks, ZooKeeper down, when a server counts, what keeps one from leaving, servers that return |
+| shows | everything of the adapter that needs no replication: SQL, types, changes of tables, rows, loads, results, copies written by Distributed tables, the loss of a node | a warehouse that replicates, through the REST API (\`oldest_version.test.ts\`): tables with three replicas, exact values, inserts by rows and by a statement, an update and a deletion while a server is killed that returns and catches up, a new column; the suites that every engine must pass for changes, statements, rows and checksums (\`suites.test.ts\`) | the replication layer (\`src/engines/clickhouse/replication/\`): ReplicatedMergeTree, inserts with a quorum of two, killed and frozen servers, lost disks, ZooKeeper down, when a server counts, what keeps one from leaving, servers that return |
 | cannot show | ReplicatedMergeTree: such a node has no port for other replicas, and its replicated tables stay read-only. Warehouses on it are not replicated | Keeper (it is built without NuRaft), values of \`BINARY\` in text files (it lacks the functions of base64) | any SQL of the adapter: it lacks half of the statements. Users' warehouses need 24.8 |
 
 What follows for a cluster of your own:
 
-- **The suites of the engine port run on a cluster of your own** that \`CLICKHOUSE_TEST_URLS\` and \`CLICKHOUSE_TEST_CLUSTER\` name, with loads, the exact values and a
+- **The suites that every engine must pass run on a cluster of your own** that \`CLICKHOUSE_TEST_URLS\` and \`CLICKHOUSE_TEST_CLUSTER\` name, with loads, the exact values and a
   catalog through the REST API (\`tests/engines/clickhouse/given_cluster/\`). On servers of 24.8.4.1 of that library and one ZooKeeper:
 
   | command, after \`node bin/runtime.js tests/engines/clickhouse/replicated_ring/on_oldest_version.ts\` | cluster | passed |
@@ -55,7 +55,7 @@ What follows for a cluster of your own:
   UPDATE, a DELETE and an \`INSERT ... SELECT\` that one shard has and the other one lacks, keyed inserts before and after they are published, a repetition
   on replicas that have not heard of the mutation.
 - **What arrives late** was shown with proxies that hold statements back: a truncate, drop, rename or alteration that reaches a server after another server of
-  Tabularium has repeated it does nothing, on ring A (\`late_changes.test.ts\`), and from one replica to another on 24.8
+  Tabularium has repeated it does nothing, on nodes of 26.7 (\`late_changes.test.ts\`), and from one replica to another on 24.8
   (\`replicated_ring/changes_meanwhile.test.ts\`); of two attempts of a write at the same time, one is done (\`repeated_meanwhile.test.ts\`), and one
   that was begun by a server whose clock is ahead keeps none from that. A replica that
   neither server reaches while the change is repeated is not covered: what a network delivers to it afterwards, it does.
