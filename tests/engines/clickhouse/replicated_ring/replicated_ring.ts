@@ -228,14 +228,19 @@ function serverConfig(directory: string, { place: own, places, zookeeper, sessio
   </zookeeper>
   <macros><shard>${own.shard}</shard><replica>${own.name}</replica></macros>
   <remote_servers><${clusterName}>${definitions.join('')}</${clusterName}></remote_servers>
-  ${version === '18.16' ? sessionChecks : ''}
+  ${version === '18.16' ? oldTables : ''}
 </yandex>
 `;
 }
 
-/** Of the tables of tests; those of warehouses have the setting themselves. */
-const sessionChecks =
-  '<merge_tree><zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period></merge_tree>';
+/**
+ * Of the tables of tests; those of warehouses have the first setting themselves. Without the second one, a server that is killed when it has
+ * stored the only part of a table, and before ZooKeeper has, does not start again.
+ */
+const oldTables = `<merge_tree>
+  <zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period>
+  <replicated_max_ratio_of_wrong_parts>1</replicated_max_ratio_of_wrong_parts>
+</merge_tree>`;
 
 /** Hosts of tests with partitions have addresses for benchmarks of networks (RFC 2544). */
 const usersConfig = `<yandex>
