@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
 import type { WorkOptions } from '../engines/port/work.ts';
+import type { Actor } from '../model/principal.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
@@ -23,7 +24,7 @@ import {
   recoverOne,
   releaseBlocked,
 } from './changes/intent_recovery.ts';
-import { type LostWarehouses, removeLostWarehouses } from './changes/lost_warehouses.ts';
+import { dropLostWarehouse, type LostWarehouses, removeLostWarehouses } from './changes/lost_warehouses.ts';
 import { NameLocks } from './changes/name_locks.ts';
 import { appendChange } from './changes/object_changes.ts';
 import { findSibling } from './changes/object_names.ts';
@@ -185,6 +186,14 @@ export class Catalog extends CatalogReader {
   /** Removes the warehouses of a server that is lost for good, in the transaction that removes the server. */
   removeLostWarehouses(tx: Tx, serverId: string): Promise<LostWarehouses> {
     return removeLostWarehouses(this.#context, tx, serverId);
+  }
+
+  /** Deletes a warehouse whose servers are lost for good, with its catalogs. @returns false if it no longer exists. */
+  dropLostWarehouse(
+    warehouse: CatalogObject,
+    request: { readonly principal: Actor; readonly inTransaction: (tx: Tx) => Promise<void> },
+  ): Promise<boolean> {
+    return dropLostWarehouse(this.#context, warehouse, request);
   }
 
   /** Dropped objects that can be restored, ordered by name. */

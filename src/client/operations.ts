@@ -12,7 +12,7 @@ export const topCategories: Readonly<Record<string, Category>> = {
     object: {
       get: {},
       update: {},
-      delete: {},
+      delete: { query: true },
       suspend: {},
       resume: {},
       releaseBlockedChanges: {},

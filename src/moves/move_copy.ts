@@ -189,7 +189,8 @@ export class MoveCopy {
     const independent: (typeof plan.views)[number][] = [];
     for (const view of plan.views) if (!(await namesCatalog(engine, view.sql, source.name))) independent.push(view);
     if (independent.length < plan.views.length) return;
-    const tried = await createViews(engine, this.#staged, independent, this.#run.signal);
+    const apply = (change: Change, step: string) => this.#applyToTarget(change, step, this.#run.signal);
+    const tried = await createViews(engine, apply, this.#staged, independent);
     requireUnblocked(refusedViews(tried, request));
     await this.#dropViews();
   }
@@ -380,7 +381,8 @@ export class MoveCopy {
     const reason = 'the engine does not support views';
     if (!sides.target.adapter.capabilities.views)
       return { columns: new Map(), refused: plan.views.map((view) => ({ view, reason })) };
-    return createViews(sides.target.engine, this.#named, plan.views, signal);
+    const apply = (change: Change, step: string) => this.#applyToTarget(change, step, signal);
+    return createViews(sides.target.engine, apply, this.#named, plan.views);
   }
 
   #refFrom({ database, name }: TableToMove): TableRef {

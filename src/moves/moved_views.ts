@@ -1,5 +1,6 @@
 // Creates the views of a catalog again in the engine that it is moved to. Their texts stay as they were written: a view whose text the
 // engine does not accept cannot be moved.
+import type { Change } from '../engines/port/changes.ts';
 import type { EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import { newId } from '../model/ids.ts';
@@ -30,15 +31,18 @@ const refusalCodes: ReadonlySet<Code> = new Set<Code>([
   'NOT_SUPPORTED_BY_ENGINE',
 ]);
 
-/** In any order that satisfies their dependencies. Idempotent: views of an interrupted attempt are created again. */
+/**
+ * In any order that satisfies their dependencies. Idempotent: views of an interrupted attempt are created again. `apply`: makes a change in the
+ * engine, each with a step of its own.
+ */
 export async function createViews(
-  engine: EngineWarehouse,
+  engine: Pick<EngineWarehouse, 'readView'>,
+  apply: (change: Change, step: string) => Promise<unknown>,
   catalog: CatalogRef,
   views: readonly ViewToMove[],
-  signal: AbortSignal,
 ): Promise<MovedViews> {
   const refOf = ({ database, name }: ViewToMove) => ({ catalog, database, view: name });
-  for (const view of views) await engine.apply({ kind: 'dropView', view: refOf(view) }, { step: newId(), signal });
+  for (const view of views) await apply({ kind: 'dropView', view: refOf(view) }, newId());
   const columns = new Map<string, readonly ViewColumn[]>();
   let pending = views.map((view) => ({ view, reason: '' }));
   for (;;) {
@@ -47,7 +51,7 @@ export async function createViews(
       try {
         const { sql, database } = view;
         const reading = await engine.readView({ sql, catalog, database });
-        await engine.apply({ kind: 'createView', view: refOf(view), sql }, { step: newId(), signal });
+        await apply({ kind: 'createView', view: refOf(view), sql }, newId());
         columns.set(view.id, reading.columns);
       } catch (error) {
         if (!(error instanceof Failure) || !refusalCodes.has(error.code)) throw error;

@@ -65,9 +65,9 @@ async function tryViews({ plan, sides, source, staged, request }: Trial, signal:
   for (const { id, sql } of plan.views) if (await namesCatalog(engine, sql, source.name)) named.add(id);
   const tried = await createViews(
     engine,
+    (change, step) => engine.apply(change, { step, signal }),
     staged,
     plan.views.filter(({ id }) => !named.has(id)),
-    signal,
   );
   // A view that reads one of those that were not tried is not refused for that.
   return named.size === 0 ? refusedViews(tried, request) : [];

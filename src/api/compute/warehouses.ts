@@ -267,9 +267,13 @@ export const warehousesApi = category({
       example: { body: { queriesMax: 8, statementTimeoutSeconds: 600 } },
     }),
     delete: remove({
-      summary: 'Deletes a warehouse that no catalog uses.',
+      summary:
+        'Deletes a warehouse that no catalog uses; with `cascade=true` one whose cluster is lost for good, with its catalogs.',
+      description:
+        'With `cascade=true`, no server of the cluster may respond, and nothing is deleted there. It also requires `drop` on `catalogs`.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['IN_USE', 'CHANGE_IN_PROGRESS'],
+      query: strictObject({ cascade: Type.Optional(Type.Boolean({ default: false })) }),
     }),
     suspend: action('object', {
       freesSpace: true,

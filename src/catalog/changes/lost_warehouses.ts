@@ -1,7 +1,11 @@
-// Removes the warehouses of a server that is lost for good, and their catalogs, from the store alone: what the engine had of them was in the
-// data directory of that server.
+// Removes warehouses that are lost for good, and their catalogs, from the store alone: those whose data were in the data directory of a server,
+// and one whose cluster is lost.
+import type { Actor } from '../../model/principal.ts';
 import type { CatalogSpec, WarehouseSpec } from '../../model/records.ts';
-import { isVisible, objectColumns } from '../object_rows.ts';
+import { requireExpectedVersion } from '../../standard/expected_version.ts';
+import { afterCommit } from '../../store/transactions.ts';
+import type { CatalogObject } from '../object.ts';
+import { isVisible, objectColumns, versionOfRow } from '../object_rows.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 import { appendRemoval } from './object_changes.ts';
 
@@ -11,8 +15,37 @@ export interface LostWarehouses {
   readonly catalogs: readonly string[];
 }
 
-/** In any state, with their open changes: nobody can complete those. */
-export async function removeLostWarehouses(context: CatalogContext, tx: Tx, serverId: string): Promise<LostWarehouses> {
+interface Warehouse {
+  readonly id: string;
+  readonly spec: WarehouseSpec;
+}
+
+/** Those of a server. In any state, with their open changes: nobody can complete those. */
+export const removeLostWarehouses = (context: CatalogContext, tx: Tx, serverId: string): Promise<LostWarehouses> =>
+  removeThose(context, tx, ({ spec }) => spec.serverId === serverId);
+
+/** One whose servers are lost. @returns false if it no longer exists. */
+export async function dropLostWarehouse(
+  context: CatalogContext,
+  { id }: CatalogObject,
+  { principal, inTransaction }: { readonly principal: Actor; readonly inTransaction: (tx: Tx) => Promise<void> },
+): Promise<boolean> {
+  return context.store.transaction(async (tx) => {
+    const row = await context.statements.byId.first(tx, { id });
+    if (!row || !isVisible(row)) return false;
+    requireExpectedVersion(versionOfRow(row), principal, (effect) => afterCommit(tx, effect));
+    const removed = await removeThose(context, tx, (warehouse) => warehouse.id === id);
+    await inTransaction(tx);
+    await context.trail.append(tx, principal, { outcome: '0', objectId: id, details: { ...removed } });
+    return true;
+  });
+}
+
+async function removeThose(
+  context: CatalogContext,
+  tx: Tx,
+  isLost: (warehouse: Warehouse) => boolean,
+): Promise<LostWarehouses> {
   const roots = await tx
     .selectFrom('objects')
     .select(objectColumns)
@@ -20,7 +53,7 @@ export async function removeLostWarehouses(context: CatalogContext, tx: Tx, serv
     .where('parent_id', 'is', null)
     .execute();
   const warehouses = roots.filter(
-    ({ category, spec }) => category === 'warehouses' && (JSON.parse(spec) as WarehouseSpec).serverId === serverId,
+    ({ id, category, spec }) => category === 'warehouses' && isLost({ id, spec: JSON.parse(spec) as WarehouseSpec }),
   );
   const names = new Set(warehouses.map(({ name }) => name));
   const catalogs = roots.filter(

@@ -2,7 +2,7 @@
 import type { TypeKind } from '../../model/types.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { Engine } from '../port/engine.ts';
-import { probeServer } from './cluster/probe.ts';
+import { probeServer, serverResponds } from './cluster/probe.ts';
 import { nameTooLong } from './names.ts';
 import { dates } from './types/row_text.ts';
 import { openWarehouse } from './warehouse.ts';
@@ -38,7 +38,10 @@ export const clickhouseWith = ({ hosts }: { readonly hosts?: HostAllowlist } = {
     parquetFiles: true,
     rowPositions: false,
   },
-  cluster: { probe: (candidate, { signal }) => probeServer(candidate, { signal, hosts }) },
+  cluster: {
+    probe: (candidate, { signal }) => probeServer(candidate, { signal, hosts }),
+    responds: (location) => serverResponds(location, hosts),
+  },
   open: (options) => openWarehouse(options, hosts),
 });
 

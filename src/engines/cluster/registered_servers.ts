@@ -29,6 +29,8 @@ export interface ClusterEngine {
    * within 10 s, and BACKEND_UNSUITABLE.
    */
   probe(candidate: Candidate, options: { readonly signal: AbortSignal }): Promise<ServerIdentity>;
+  /** Whether anything answers at the URL of a server within 10 s. True also if that cannot be found out. */
+  responds(location: string): Promise<boolean>;
 }
 
 /** Why a decommission cannot end yet. See the record of a backend. */

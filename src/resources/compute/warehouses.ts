@@ -15,10 +15,12 @@ import { defined, describe, dottedNames, shownDescription } from '../records/fie
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, freshPage, type RenderOf, render } from '../records/object_records.ts';
 import { created, deleted, done, found, updated } from '../records/outcomes.ts';
-import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
+import { newOwner, ownerId, ownerName, requireOnCollection } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 
 type Path = SegmentsOf<typeof warehousesApi>;
+
+const backendsMax = 1000;
 
 const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) => {
   const {
@@ -143,6 +145,29 @@ export async function ensureBackends(
   }
 }
 
+/** Throws IN_USE if a server of the cluster responds: its catalogs can be dropped one by one then. */
+async function dropWithLostCluster(warehouse: ObjectOf<'warehouses'>, context: Context): Promise<boolean> {
+  await requireOnCollection('drop', 'catalogs', context);
+  const { cluster } = await context.warehouses.engineOf(warehouse.name);
+  const backends = await context.catalog.list(warehouse.id, 'backends', { limit: backendsMax });
+  const answers = await Promise.all(
+    backends.map(async ({ name, spec: { location } }) =>
+      location !== undefined && (await cluster?.responds(location)) ? name : [],
+    ),
+  );
+  const responding = answers.flat();
+  if (responding.length > 0) {
+    const message = `servers of the warehouse respond: ${dottedNames(responding)}; delete its catalogs first`;
+    throw new Failure('IN_USE', message, { backends: responding });
+  }
+  const was = await context.catalog.dropLostWarehouse(warehouse, {
+    principal: context.call.actor,
+    inTransaction: (tx) => context.warehousePassword.remove(tx, warehouse.id),
+  });
+  await context.warehouses.removed(warehouse.id);
+  return was;
+}
+
 async function setSuspended(path: Path, suspended: boolean, context: Context) {
   const [object] = await context.catalog.require(path);
   const changed = await context.catalog.update(object, {
@@ -205,9 +230,10 @@ export const warehouses = implement(warehousesApi, {
     await context.warehouses.apply(object.name);
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
-  delete: async ({ segments }, context) => {
+  delete: async ({ segments, query: { cascade = false } }, context) => {
     const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
+    if (cascade && object.spec.cluster) return deleted(await dropWithLostCluster(object, context));
     const living = (await catalogsOf(context.catalog, object.name)).map(({ name }) => name);
     if (living.length > 0)
       throw new Failure('IN_USE', `the warehouse contains catalogs: ${dottedNames(living)}`, { catalogs: living });

@@ -47,6 +47,31 @@ export async function probeServer(
   }
 }
 
+/** See `ClusterEngine.responds`. Any answer counts, also a refusal. */
+export async function serverResponds(location: string, hosts: HostAllowlist | undefined): Promise<boolean> {
+  const server = new HttpServer({
+    name: 'candidate',
+    url: locationOf(location).origin,
+    credentials: async () => ({ user: '', password: '' }),
+    connectionsMax: 1,
+    hosts,
+  });
+  try {
+    await server.versionText(callMs);
+    return true;
+  } catch (error) {
+    return !isSilent(error);
+  } finally {
+    server.disconnect();
+    await server.close();
+  }
+}
+
+function isSilent(error: unknown): boolean {
+  if (!(error instanceof Failure) || !unanswered.includes(error.code)) return false;
+  return hostRefusalOf(error) === undefined && certificateFaultOf(error) === undefined;
+}
+
 function locationOf(location: string): URL {
   const url = urlOf(location);
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '')
@@ -79,6 +104,11 @@ function requireFitting(identity: ServerIdentity, registered: readonly ServerIde
   }
 }
 
+function hostRefusalOf(error: Failure): Failure | undefined {
+  const cause = error.cause instanceof Error ? error.cause.cause : undefined;
+  return cause instanceof Failure && cause.code === 'HOST_NOT_ALLOWED' ? cause : undefined;
+}
+
 /** A server that is lost, too slow, or cannot reach Keeper. */
 const unanswered: readonly Code[] = ['WAREHOUSE_FAILED', 'STATEMENT_CANCELLED', 'REPLICAS_UNAVAILABLE'];
 
@@ -97,8 +127,8 @@ function toRefusal(error: unknown): unknown {
     return notAServer();
   }
   if (!(error instanceof Failure)) return error;
-  const cause = error.cause instanceof Error ? error.cause.cause : undefined;
-  if (cause instanceof Failure && cause.code === 'HOST_NOT_ALLOWED') return cause;
+  const refusal = hostRefusalOf(error);
+  if (refusal) return refusal;
   if (!unanswered.includes(error.code)) return error;
   const fault = certificateFaultOf(error);
   return fault === undefined ? noAnswer() : unavailable(`the server cannot be used: ${fault}`);
