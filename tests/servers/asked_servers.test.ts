@@ -5,10 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Insertable } from 'kysely';
+import type { CatalogContext } from '../../src/catalog/changes/change_context.ts';
+import { takeMove } from '../../src/catalog/moves/move_catalog.ts';
 import { CatalogWrites } from '../../src/engines/copies/catalog_writes.ts';
 import { WriteReporter } from '../../src/holds/write_reporter.ts';
 import { objectNotFound } from '../../src/standard/failure.ts';
 import { LeaseHolder } from '../../src/store/leases.ts';
+import type { IntentsTable } from '../../src/store/schema.ts';
 import { openSqliteStore, storeFileName } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { eventually } from '../deadline.ts';
@@ -126,6 +130,34 @@ test('a hold ends when another process has the task of the one that asked', asyn
   assert.deepEqual(ended, [], 'while its process runs');
   await store.db.updateTable('tasks').set({ leased_by: 'live/1' }).execute();
   await eventually('the hold has ended', () => ended.length > 0);
+});
+
+test('an attempt that takes a move over ends the hold of the one before', async (t) => {
+  const { store } = await asked(t);
+  await beginMove(store);
+  const catalog = await store.db.selectFrom('objects').selectAll().executeTakeFirstOrThrow();
+  const copy = { ...catalog, id: 'copy', name: 'moving', folded_name: 'moving' };
+  await store.db.insertInto('objects').values(copy).execute();
+  const [intent] = await store.db.selectFrom('intents').selectAll().execute();
+  await store.db
+    .insertInto('intents')
+    .values({ ...(intent as Insertable<IntentsTable>), id: 'other', object_id: 'copy', verb: 'create' })
+    .execute();
+  const changes: unknown[] = [];
+  const context = {
+    store,
+    leases: { newLease: () => ({ leased_by: 'this', lease_until: 1 }) },
+    changes: { append: (_tx: unknown, change: unknown) => changes.push(change) },
+  } as unknown as CatalogContext;
+  await takeMove(context, 'task');
+  assert.deepEqual(changes, [], 'nothing was held');
+  await store.db.updateTable('catalog_moves').set({ is_held: 1 }).execute();
+  await takeMove(context, 'task');
+  assert.deepEqual(changes, [notice]);
+  const { is_held } = await store.db.selectFrom('catalog_moves').select('is_held').executeTakeFirstOrThrow();
+  assert.equal(is_held, 0);
+  await store.db.deleteFrom('intents').where('id', '=', 'other').execute();
+  await assert.rejects(takeMove(context, 'task'), { code: 'TASK_INTERRUPTED' });
 });
 
 for (const isHeard of [true, false])

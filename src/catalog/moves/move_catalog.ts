@@ -158,14 +158,27 @@ export async function findMove(context: CatalogContext, taskId: string): Promise
   );
 }
 
-/** Puts the intents of a move into the name of this process. Throws TASK_INTERRUPTED if the move was given up. */
+/**
+ * Puts the intents of a move into the name of this process, and ends what an earlier attempt held. Throws TASK_INTERRUPTED if the move was given
+ * up.
+ */
 export async function takeMove(context: CatalogContext, taskId: string): Promise<void> {
-  const { numUpdatedRows } = await context.store.db
-    .updateTable('intents')
-    .set(context.leases.newLease(true))
-    .where('task_id', '=', taskId)
-    .executeTakeFirst();
-  if (numUpdatedRows !== 2n) throw moveGivenUp();
+  await context.store.transaction(async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable('intents')
+      .set(context.leases.newLease(true))
+      .where('task_id', '=', taskId)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 2n) throw moveGivenUp();
+    const held = await tx
+      .updateTable('catalog_moves')
+      .set({ is_held: 0 })
+      .where('task_id', '=', taskId)
+      .where('is_held', '=', 1)
+      .where('switched_at', 'is', null)
+      .executeTakeFirst();
+    if (held.numUpdatedRows > 0n) context.changes.append(tx, { kind: 'move', taskId });
+  });
 }
 
 export async function saveMoveProgress(context: CatalogContext, taskId: string, progress: unknown): Promise<void> {

@@ -45,7 +45,7 @@ export async function beginSnapshotHold(
   await store.transaction(async (tx) => {
     // An earlier attempt may have held the catalog by the id that it had before it was moved.
     const ids = { catalog_id: catalogId, target_id: catalogId };
-    const asked = { ...ids, progress: JSON.stringify({ from: warehouse }), asked_by: leases.holderId };
+    const asked = { ...ids, progress: JSON.stringify({ from: warehouse }), asked_by: leases.holderId, is_held: 0 };
     await tx
       .insertInto('catalog_moves')
       .values({ task_id: taskId, switched_at: null, ...asked })
