@@ -1,6 +1,8 @@
 // Whether a server has everything that it must have before it takes statements.
 import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
+import { parsedDatabase, parsedTable } from '../names.ts';
+import type { StoredName } from '../replication/reconcile.ts';
 import { cutOff, followNames, takeBack } from '../replication/return_of_server.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
@@ -41,7 +43,8 @@ export class CatchUp {
       // Before the check: changes that are acknowledged from now on are on this replica, or exclude it again.
       member.exclusion = undefined;
       await this.#options.notices?.publishReading(member.name);
-      const message = await takeBack(member.server, { peers: servers, owns, ofOthers, signal: limited() });
+      const options = { peers: servers, owns, ofOthers, isDefined: this.#isDefined, signal: limited() };
+      const message = await takeBack(member.server, options);
       return message === undefined ? undefined : { message, isBegunWork: false };
     }
     const { completeLeft, definedObject } = this.#options;
@@ -53,7 +56,7 @@ export class CatchUp {
     if (!this.#options.isReplicated()) return;
     const peers = this.#peersOf(member).map(({ server }) => server);
     const { owns, ofOthers } = this.#options;
-    await followNames(member.server, { peers, owns: await owns(), ofOthers });
+    await followNames(member.server, { peers, owns: await owns(), ofOthers, isDefined: this.#isDefined });
   }
 
   /** Of a server that was complete and was not restarted since. */
@@ -64,6 +67,12 @@ export class CatchUp {
       this.#peersOf(member).map(({ server }) => server),
     );
   }
+
+  readonly #isDefined = async ({ database, name }: StoredName): Promise<boolean> => {
+    const parsed = parsedDatabase(database);
+    if (!parsed) return false;
+    return (await this.#options.definedObject({ ...parsed, table: parsedTable(name) })) !== undefined;
+  };
 
   #peersOf(member: Member): Member[] {
     return this.#options.members().filter((other) => other !== member && other.isAvailable);

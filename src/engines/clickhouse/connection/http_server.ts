@@ -165,6 +165,11 @@ export class HttpServer implements ClickHouseServer {
       for (const timer of timers) clearTimeout(timer);
       signal?.removeEventListener('abort', abort);
     };
+    // It may have been aborted while the settings were asked for, which the listener does not hear.
+    if (signal?.aborted) {
+      end();
+      throw cancelledFailure('notApplied');
+    }
     try {
       await this.#dispatch(call, { queryId, settings, sent, exceeded });
       const body = await sent.answered;

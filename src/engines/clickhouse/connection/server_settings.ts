@@ -23,6 +23,8 @@ const always: Readonly<Record<string, string | number>> = {
   // Servers that are frozen accept connections and never answer.
   receive_timeout: 15,
   handshake_timeout_ms: 5000,
+  // Otherwise rows are stored on any replica, and the server that was asked may get them later.
+  prefer_localhost_replica: 1,
   // Otherwise rows that are selected from one Distributed table into another are not written by it: only one copy would have them.
   parallel_distributed_insert_select: 0,
   // Values that do not fit are refused, not cut.

@@ -25,11 +25,18 @@ export interface ReconcileOptions {
   readonly owns: OwnsDatabase;
   /** See `StrayOptions`. */
   readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
+  /**
+   * Whether the store defines the object. It is left as it is if no peer has anything of its name: then the peers have lost it, or are new. Absent:
+   * what no peer has is taken for dropped.
+   */
+  readonly isDefined?: ((name: StoredName) => Promise<boolean>) | undefined;
   /** For each statement. */
   readonly timeoutMs: number;
   /** Tables that it lacks are not created: it only loses names, and tables that were dropped. */
   readonly isWithoutCreation?: boolean;
 }
+
+export type StoredName = Pick<StoredObject, 'database' | 'name'>;
 
 /** What was done, as names; of tables that changed their name, the new one. */
 export interface ReconcileReport {
@@ -38,7 +45,7 @@ export interface ReconcileReport {
   readonly dropped: readonly string[];
   /** Tables with rows of which nothing proves that they were dropped, or to which catalog they belonged: they are in the database `asideDatabase`, named by their UUID. */
   readonly movedAside: readonly string[];
-  /** Objects that were left as they are, because the peers do not agree on them: a change is under way that will reach this server, too. */
+  /** Objects that were left as they are, because the peers do not agree on them: a change is under way that will reach this server, too. And those that they have lost. */
   readonly undecided: readonly string[];
 }
 
@@ -77,9 +84,8 @@ const combined = (first: ReconcileReport, then: ReconcileReport): ReconcileRepor
 
 const hasRows = ({ uuid }: StoredObject): boolean => uuid !== undefined;
 const isDerived = ({ engine }: StoredObject): boolean => engine === 'Distributed' || engine === 'View';
-type Named = Pick<StoredObject, 'database' | 'name'>;
-const nameOf = ({ database, name }: Named): string => `${database}.${name}`;
-const quoted = ({ database, name }: Named): string => qualifiedName({ database, table: name });
+const nameOf = ({ database, name }: StoredName): string => `${database}.${name}`;
+const quoted = ({ database, name }: StoredName): string => qualifiedName({ database, table: name });
 
 class Reconciliation {
   readonly #server: ClickHouseServer;
@@ -109,7 +115,8 @@ class Reconciliation {
     this.#report.undecided.push(...agreed.undecided);
     for (const database of agreed.databases)
       if (!schema.databases.includes(database)) await this.#createDatabase(database);
-    const settled = schema.objects.filter(isSettled);
+    const lostByPeers = await this.#lostByPeers(schema.objects.filter(isSettled), agreed);
+    const settled = schema.objects.filter((object) => isSettled(object) && !lostByPeers.has(object));
     const superfluous = settled.filter((object) => !agreed.objects.has(keyOf(object)));
     const needed = [...agreed.objects.values()];
     // Views and Distributed tables have no rows, and occupy names.
@@ -131,6 +138,17 @@ class Reconciliation {
     for (const database of schema.databases)
       if (!agreed.databasesOfAny.has(database)) await this.#dropDatabase(database);
     return this.#report;
+  }
+
+  /** What the store defines and only this server has. */
+  async #lostByPeers(objects: readonly StoredObject[], { objects: agreed }: AgreedSchema): Promise<Set<StoredObject>> {
+    const { isDefined } = this.#options;
+    const names = new Set([...agreed.values()].map(nameOf));
+    const lost = new Set<StoredObject>();
+    for (const object of objects)
+      if (!agreed.has(keyOf(object)) && !names.has(nameOf(object)) && (await isDefined?.(object))) lost.add(object);
+    this.#report.undecided.push(...[...lost].map(keyOf));
+    return lost;
   }
 
   /**

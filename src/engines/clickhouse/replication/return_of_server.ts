@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { catchUp, type NotCaughtUp } from './catch_up.ts';
 import { lostTables } from './lost_tables.ts';
-import { reconcile } from './reconcile.ts';
+import { type ReconcileOptions, reconcile } from './reconcile.ts';
 import { healthTimeoutMs, replicaStates } from './replica_states.ts';
 import { macroOf } from './server_macros.ts';
 import { type OwnsDatabase, readSchema } from './server_schema.ts';
@@ -14,6 +14,8 @@ export interface ReturnOptions {
   readonly owns: OwnsDatabase;
   /** See `StrayOptions`. */
   readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
+  /** See `ReconcileOptions`. */
+  readonly isDefined?: ReconcileOptions['isDefined'];
   readonly signal: AbortSignal;
 }
 
@@ -26,9 +28,9 @@ const callMs = 5000;
  * While no other server counts there is nothing to compare with: then it must have all tables that Keeper knows it to have, and all their parts.
  */
 export async function takeBack(server: ClickHouseServer, options: ReturnOptions): Promise<string | undefined> {
-  const { peers, owns, ofOthers, signal } = options;
+  const { peers, owns, ofOthers, isDefined, signal } = options;
   if (peers.length > 0) {
-    await reconcile(server, { peers, owns, ofOthers, timeoutMs: callMs });
+    await reconcile(server, { peers, owns, ofOthers, isDefined, timeoutMs: callMs });
   } else {
     const [replica, shard] = await Promise.all([macroOf(server, 'replica', callMs), macroOf(server, 'shard', callMs)]);
     const lost = await lostTables(server, { replica, shard, timeoutMs: callMs });
@@ -43,9 +45,9 @@ export async function takeBack(server: ClickHouseServer, options: ReturnOptions)
 /** Throws what a server answers, and a TypeError without peers. */
 export async function followNames(
   server: ClickHouseServer,
-  { peers, owns, ofOthers }: Pick<ReturnOptions, 'peers' | 'owns' | 'ofOthers'>,
+  { peers, owns, ofOthers, isDefined }: Omit<ReturnOptions, 'signal'>,
 ): Promise<void> {
-  await reconcile(server, { peers, owns, ofOthers, timeoutMs: callMs, isWithoutCreation: true });
+  await reconcile(server, { peers, owns, ofOthers, isDefined, timeoutMs: callMs, isWithoutCreation: true });
 }
 
 const reasons: Readonly<Record<NotCaughtUp['reason'], string>> = {

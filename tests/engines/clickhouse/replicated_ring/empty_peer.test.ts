@@ -1,0 +1,68 @@
+// A server without tables counts while the one that has them is away: it was decommissioned before. When the other one returns, it keeps what the
+// store defines, and the empty one gets it from there.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../../deadline.ts';
+import { start, type TestServer } from '../../../server.ts';
+import { availabilityIs, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
+import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
+
+const nodes = ['node1', 'node2'];
+const backends = '/api/v2/warehouses/w/backends';
+const database = '/api/v2/catalogs/c/databases/d';
+
+describe('a server that returns to one without tables', { skip: missingOldestVersion }, () => {
+  let ring: ReplicatedRing;
+  let server: TestServer;
+  before(async () => {
+    ring = await startReplicatedRing({ version: '24.8', sessionMs: 10_000, shards: [1, 1] });
+    server = await start({ clusterHosts: '127.0.0.1' });
+    await createWarehouse(server, 'w', clusterName);
+    for (const [index, node] of ring.servers.entries())
+      (await register(server, 'w', nodes[index] as string, node)).is(201);
+    await availabilityIs(server, 'w', nodes, 'available');
+    (await server.post('/api/v2/catalogs', { name: 'c', warehouse: 'w' })).is(201);
+    (await server.put(database)).is(201);
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    for (const name of ['t', 'dropped']) (await server.post(`${database}/tables`, { name, columns })).is(201);
+    (await server.post(`${database}/tables/t/rows`, { rows: [[1], [2], [3]] })).is(201);
+    (await server.post(`${database}/views`, { name: 'v', sql: 'SELECT id FROM t' })).is(201);
+  });
+  after(async () => {
+    await server?.close();
+    await ring?.close();
+  });
+
+  test('keeps its tables, and the other one gets them', async () => {
+    const decommissioned = (await server.post(`${backends}/node2/decommission`, { drainSeconds: 0 })).is(202);
+    (await server.ended(decommissioned)).is(200, '0', { state: 'succeeded' });
+    await ring.servers[0]?.kill();
+    await availabilityIs(server, 'w', ['node1'], 'unavailable');
+    (await server.post(`${backends}/node2/enable`)).is(200);
+    await availabilityIs(server, 'w', ['node2'], 'available');
+    await ring.servers[0]?.start();
+    await eventually(
+      'the rows are there',
+      async () => {
+        const reply = await server.post(`${database}/query`, { sql: 'SELECT id FROM v ORDER BY id' });
+        if (reply.status === 503) return false;
+        assert.deepEqual(reply.is(200).at('rows'), [[1], [2], [3]]);
+        return true;
+      },
+      60_000,
+    );
+    await availabilityIs(server, 'w', nodes, 'available');
+    for (const node of ring.servers)
+      await eventually(
+        `${node.url} has them`,
+        async () => {
+          const sql = 'SELECT count() FROM c__d.t__local';
+          const response = await fetch(node.url, { method: 'POST', body: sql });
+          return response.ok && (await response.text()).trim() === '3';
+        },
+        60_000,
+      );
+    (await server.delete(`${database}/tables/dropped`)).is(200);
+    (await server.post(`${database}/tables/t/rows`, { rows: [[4]] })).is(201);
+  });
+});
