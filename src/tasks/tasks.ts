@@ -152,6 +152,8 @@ export class Tasks {
   async submit<T extends string>(request: TaskRequest<T>, tx?: Transaction<Schema>): Promise<TaskRecord<T>> {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
     const write = async (db: Transaction<Schema>) => {
+      // Before anything is written: the transaction of a group is committed also if this throws.
+      await this.#trail.requireKeyHeld(db, request.guard);
       await this.#requireRoom?.(db, request.principal.id);
       const ofServer = await this.#ofServer(db, request);
       const row = await this.#addWebhook(db, request, await insertTask(db, ofServer, this.#clock()));

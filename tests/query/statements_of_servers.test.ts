@@ -2,10 +2,13 @@
 // that has changed, and at their end.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Insertable } from 'kysely';
 import { QueryHistory } from '../../src/query/statements/history.ts';
 import type { QueryEntry } from '../../src/query/statements/history_entry.ts';
 import { StatementsOfServers } from '../../src/query/statements/statements_of_servers.ts';
 import { LeaseHolder } from '../../src/store/leases.ts';
+import type { QueriesTable } from '../../src/store/schema.ts';
+import type { Store } from '../../src/store/store.ts';
 import { storesOf } from '../stores.ts';
 
 const emptyOutcome = {
@@ -85,4 +88,47 @@ test('only statements that run for long, or belong to a task, are written before
   for (const history of [one, two])
     assert.deepEqual(await statesThrough(history), { short: 'succeeded', long: 'succeeded', task: 'succeeded' });
   assert.deepEqual(await writes(() => {}), []);
+});
+
+/** The first insertion is committed, and its answer is lost. */
+function withLostAnswer(db: Store['db']): Store['db'] {
+  let isFirst = true;
+  return new Proxy(db, {
+    get(target, name) {
+      const value = Reflect.get(target, name, target);
+      if (name !== 'insertInto' || !isFirst) return typeof value === 'function' ? value.bind(target) : value;
+      isFirst = false;
+      return () => ({
+        values: (rows: readonly Insertable<QueriesTable>[]) => ({
+          async execute() {
+            await target.insertInto('queries').values(rows).execute();
+            throw new Error('the answer was lost');
+          },
+        }),
+      });
+    },
+  });
+}
+
+test('statements are stored once, also if the answer to their insertion was lost', async (t) => {
+  const { store } = await storesOf(import.meta.url).open();
+  t.after(() => store.close());
+  const observed: unknown[] = [];
+  const observe = (observation: unknown) => void observed.push(observation);
+  const history = new QueryHistory({ db: withLostAnswer(store.db), entriesMax: 100, observe });
+  const run = (queryId: string) => {
+    history.begin(entryOf(queryId, 0), () => {});
+    history.end(queryId, { state: 'succeeded', endedAt: Date.now() });
+  };
+  run('first');
+  await history.flush();
+  assert.equal(observed.length, 1);
+  run('second');
+  await history.flush();
+  assert.equal(observed.length, 1);
+  const rows = await store.db.selectFrom('queries').select('query_id').orderBy('query_id').execute();
+  assert.deepEqual(
+    rows.map(({ query_id }) => query_id),
+    ['first', 'second'],
+  );
 });

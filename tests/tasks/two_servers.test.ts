@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { AuditTrail } from '../../src/access/audit/audit_log.ts';
+import { IdempotencyKeys } from '../../src/access/idempotency_keys.ts';
 import { openSecrets } from '../../src/access/secrets/secrets.ts';
+import type { Guard } from '../../src/model/principal.ts';
 import { hostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import { openSqliteStore, storeFileName } from '../../src/store/sqlite/sqlite_store.ts';
@@ -345,4 +347,28 @@ test('a server that lost the lease of a webhook does not record the outcome of i
   answer();
   await eventually('the call has ended, and the server reads what is due', () => polls() > before);
   assert.deepEqual(await row(), taken);
+});
+
+test('a request that lost its idempotency key to a later attempt submits no task', async () => {
+  const { store, trail } = await newStore();
+  const kinds = [{ type: 'work', run: async () => ({}) }];
+  const tasks = new Tasks({ store, trail, kinds: kinds as never, runnersMax: 1, retentionDays: 1 });
+  const clock = { now: due };
+  const keysOf = (server: string) => new IdempotencyKeys(store, () => clock.now, new LeaseHolder(server));
+  const [earlier, later] = [keysOf('one'), keysOf('two')];
+  const guardOf = async (keys: IdempotencyKeys) => {
+    const begun = await keys.begin('root', 'k', 'fingerprint');
+    assert(begun.kind === 'new', begun.kind);
+    cleanUps.push(() => keys.end(begun.guard));
+    return begun.guard;
+  };
+  const lost = await guardOf(earlier);
+  clock.now += leaseMs + 1;
+  const held = await guardOf(later);
+  const submit = (guard: Guard) =>
+    tasks.submit({ type: 'work' as never, principal, target: '/x', request: {} as never, guard });
+  await submit(held);
+  await assert.rejects(submit(lost), { code: 'CHANGE_IN_PROGRESS' });
+  const { length } = await store.db.selectFrom('tasks').select('task_id').execute();
+  assert.equal(length, 1);
 });

@@ -41,6 +41,8 @@ export class QueryHistory {
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
   #flushes = 0;
+  /** The last write failed, and may have been committed. */
+  #isUncertain = false;
 
   constructor(options: HistoryOptions) {
     this.#options = options;
@@ -220,9 +222,11 @@ export class QueryHistory {
         for (const { queryId } of batch) this.#options.shared?.ended(queryId);
         this.#unwritten = this.#unwritten.slice(batch.length);
       }
+      this.#isUncertain = false;
       await this.#options.shared?.announce([...this.#running.values()].map(({ entry }) => entry));
       if (this.#flushes++ % sweepEveryFlushes === 0) await this.#sweep();
     } catch (error) {
+      this.#isUncertain = true;
       this.#options.observe({ kind: 'backgroundError', what: 'query history', error });
     }
   }
@@ -230,7 +234,7 @@ export class QueryHistory {
   async #write(ended: readonly QueryEntry[]): Promise<void> {
     const { db, shared } = this.#options;
     const rows = ended.map((entry) => toRow(entry, null));
-    if (ended.some(({ queryId }) => shared?.isAnnounced(queryId))) await replaceRows(db, rows);
+    if (this.#isUncertain || ended.some(({ queryId }) => shared?.isAnnounced(queryId))) await replaceRows(db, rows);
     else await db.insertInto('queries').values(rows).execute();
   }
 
