@@ -44,7 +44,7 @@ const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
 /** One more than there are cores, because tests wait for other processes, for timers and for the disk. */
 const processesAtOnce = Math.min(5, availableParallelism() + 1);
 /** While processors are idle, more files run at once. */
-const processesMax = processesAtOnce + 2;
+const processesMax = processesAtOnce + 3;
 const idlePartMin = 0.15;
 const loadIntervalMs = 1000;
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
