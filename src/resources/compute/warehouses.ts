@@ -233,11 +233,12 @@ export const warehouses = implement(warehousesApi, {
   delete: async ({ segments, query: { cascade = false } }, context) => {
     const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
-    if (cascade && object.spec.cluster) return deleted(await dropWithLostCluster(object, context));
     const living = (await catalogsOf(context.catalog, object.name)).map(({ name }) => name);
+    const dropped = await droppedCatalogsOf(context.catalog, object.name);
+    if (cascade && object.spec.cluster && living.length + dropped.length > 0)
+      return deleted(await dropWithLostCluster(object, context));
     if (living.length > 0)
       throw new Failure('IN_USE', `the warehouse contains catalogs: ${dottedNames(living)}`, { catalogs: living });
-    const dropped = await droppedCatalogsOf(context.catalog, object.name);
     if (dropped.length > 0) {
       const message = `the warehouse contains dropped catalogs that can be restored: ${dottedNames(dropped)}`;
       throw new Failure('IN_USE', message, { droppedCatalogs: dropped });

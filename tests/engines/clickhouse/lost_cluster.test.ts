@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../../server.ts';
 import { clusterHosts, createClusterWarehouse } from './cluster_warehouse.ts';
+import { deployedUser } from './ring/deployed_user.ts';
 import { missingRing, type Ring, startRing } from './ring/ring.ts';
 
 const skip = missingRing;
@@ -36,6 +37,12 @@ test('is not deleted while one of its servers responds', { skip }, async () => {
   (await server.delete(warehouse)).is(400, 'IN_USE', { catalogs: ['cluster', 'lake'] });
   (await server.delete(`${warehouse}?cascade=true`)).is(400, 'IN_USE', { backends: ['node-1'] });
   assert.deepEqual(await rows(), [[1]]);
+  // Without catalogs nothing is lost with it.
+  const empty = { name: 'empty', engine: 'clickhouse', cluster: 'copies', ...deployedUser };
+  (await server.post('/api/v2/warehouses', empty)).is(201);
+  const backend = { name: 'node-1', location: ring.nodes[0]?.url };
+  (await server.post('/api/v2/warehouses/empty/backends', backend)).is(201);
+  (await server.delete('/api/v2/warehouses/empty?cascade=true')).is(200, '0', { deleted: true });
   // A disabled one has its tables, too.
   (await server.post(`${warehouse}/backends/node-1/disable`)).is(200);
   (await server.delete(`${warehouse}?cascade=true`)).is(400, 'IN_USE', { backends: ['node-1'] });
