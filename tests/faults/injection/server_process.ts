@@ -179,7 +179,10 @@ export class ServerProcess implements ClockedWorld {
     this.#enginePids = this.runs ? this.#enginePids.slice(-1) : [];
   }
 
+  /** Deletes its data, which no process writes any more. */
   async remove(): Promise<void> {
+    await this.kill();
+    await this.noOrphans();
     await rm(this.dataDirectory, { recursive: true, force: true });
     for (const suffix of ['log', 'struck']) await rm(`${this.dataDirectory}.${suffix}`, { force: true });
   }
