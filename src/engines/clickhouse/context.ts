@@ -63,7 +63,9 @@ export class WarehouseContext {
     const ofOthers = async () => databasesOf((await options.catalogsOfOthers?.()) ?? []);
     const completeLeft = (signal: AbortSignal) => leftWrites.completeLeft(this, signal);
     const { definedObject } = options;
-    this.cluster = new Cluster(options.cluster, { hosts, owns, ofOthers, completeLeft, definedObject });
+    const exchangeRecords: AppliedSteps['exchange'] = (...exchanged) => this.steps.exchange(...exchanged);
+    const { cluster } = options;
+    this.cluster = new Cluster(cluster, { hosts, owns, ofOthers, completeLeft, exchangeRecords, definedObject });
     this.registered = new Registered(this.cluster, owns, ofOthers);
     this.steps = new AppliedSteps(this.cluster);
     this.endedStaging = new EndedStaging(this.cluster);

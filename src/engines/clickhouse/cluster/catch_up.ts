@@ -1,6 +1,7 @@
 // Whether a server has everything that it must have before it takes statements.
 import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
 import type { StoredName } from '../replication/reconcile.ts';
 import { cutOff, followNames, takeBack } from '../replication/return_of_server.ts';
@@ -19,6 +20,12 @@ export interface CatchUpOptions {
   readonly ofOthers: (() => Promise<OwnsDatabase>) | undefined;
   /** Completes the writes that were interrupted. @returns their number. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
+  /** Lets the server and each of the others have the same records of writes. See `AppliedSteps.exchange`. */
+  readonly exchangeRecords: (
+    server: ClickHouseServer,
+    others: readonly { readonly server: ClickHouseServer; readonly isDisabled: boolean }[],
+    signal: AbortSignal,
+  ) => Promise<void>;
   readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
   /** As the servers that were asked say. */
   readonly isReplicated: () => boolean;
@@ -34,6 +41,15 @@ export class CatchUp {
 
   /** @returns what the server lacks; undefined: it is complete. Throws what the server answers, or that it does not answer. */
   async run(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
+    const lack = await this.#lackOf(member, signal);
+    if (lack !== undefined) return lack;
+    const others = this.#options.members().filter((other) => other !== member && (other.isAvailable || wasLeft(other)));
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(attemptMs)]);
+    await this.#options.exchangeRecords(member.server, others, limited);
+    return undefined;
+  }
+
+  async #lackOf(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
     const peers = this.#peersOf(member);
     const { ofOthers } = this.#options;
     const limited = () => AbortSignal.any([signal, AbortSignal.timeout(attemptMs)]);
@@ -78,3 +94,7 @@ export class CatchUp {
     return this.#options.members().filter((other) => other !== member && other.isAvailable);
   }
 }
+
+/** A disabled server that may have records of its own. */
+const wasLeft = ({ isDisabled, isDecommissioned, answers }: Member): boolean =>
+  isDisabled && !isDecommissioned && answers;

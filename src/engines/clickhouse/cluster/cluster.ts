@@ -18,7 +18,7 @@ import type {
   TakeOverOptions,
 } from '../connection/server.ts';
 import { AlteredTables } from './altered_tables.ts';
-import { CatchUp } from './catch_up.ts';
+import { CatchUp, type CatchUpOptions } from './catch_up.ts';
 import { DisabledReplicas } from './disabled_replicas.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
@@ -34,6 +34,8 @@ export interface ClusterOptions {
   readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   /** See `CatchUpOptions`. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
+  /** See `CatchUpOptions`. */
+  readonly exchangeRecords?: CatchUpOptions['exchangeRecords'];
   /** See `EngineWarehouseOptions`. */
   readonly definedObject?: EngineWarehouseOptions['definedObject'];
 }
@@ -76,6 +78,7 @@ export class Cluster implements ClickHouseCluster {
       owns: options.owns,
       ofOthers: options.ofOthers,
       completeLeft: options.completeLeft,
+      exchangeRecords: options.exchangeRecords ?? (async () => undefined),
       definedObject,
       isReplicated: () => this.isReplicated,
       notices: access.notices,
@@ -94,10 +97,7 @@ export class Cluster implements ClickHouseCluster {
       definedObject,
       available: () => this.#available(),
       follow: async () => access.notices?.follow(),
-      lose: (member: Member, message: string) => {
-        member.lose(message);
-        void this.#health.check(member);
-      },
+      lose: (member: Member, message: string) => this.#lose(member, message),
     };
     this.#missingTables = new MissingTables(comparison);
     const alteredTables = new AlteredTables({ ...comparison, isReplicated: () => this.isReplicated });
@@ -324,6 +324,17 @@ export class Cluster implements ClickHouseCluster {
 
   #available(): Member[] {
     return this.members().filter(({ isAvailable }) => isAvailable);
+  }
+
+  #lose(member: Member, message: string): void {
+    member.lose(message);
+    void this.#health.check(member);
+  }
+
+  /** Takes a server out of use that lacks what most of the others have recorded of a write, until it has caught up. */
+  loseRecords(server: ClickHouseServer): void {
+    const member = this.members().find(({ counted }) => counted === server);
+    if (member && !member.isDisabled) this.#lose(member, 'it lacks a record of a write that other servers have');
   }
 
   /** Takes servers out of use that lack a table with rows, if another replica of the shard has it. */

@@ -11,6 +11,7 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { copyRecords, type RecordTable } from './record_copies.ts';
 
 const table = qualifiedName({ database: internalDatabase, table: 'steps' });
 const attemptsTable = qualifiedName({ database: internalDatabase, table: 'attempts' });
@@ -21,6 +22,21 @@ const pendingMinutes = 10;
 const stepsPerQuery = 500;
 /** Longer than any caller repeats a step, and than a call can be late. */
 const retentionDays = 30;
+const copyTimeoutMs = 30_000;
+const disabledTimeoutMs = 5000;
+
+/** What is to be done of a step that has ended is not asked for any more. */
+const payloadToCopy =
+  `if(records.state = 'pending' AND (records.catalog, records.step) IN ` +
+  `(SELECT catalog, step FROM ${table} WHERE state IN ('applied', 'undone', 'failed')), '', records.payload)`;
+const recordTables: readonly RecordTable[] = [
+  {
+    name: table,
+    columns: ['state', 'row_count', 'batch', 'attempt'],
+    content: { payload: payloadToCopy, at: 'toUnixTimestamp(records.at)' },
+  },
+  { name: attemptsTable, columns: ['attempt'], content: { at: 'toUnixTimestamp(records.at)' } },
+];
 
 /**
  * `applied`: its work is done. `undone`: it must do nothing when it arrives. `pending`: its rows are being inserted together with those of
@@ -150,7 +166,7 @@ export class AppliedSteps {
     const rows = steps.map((step) => JSON.stringify({ catalog: catalog.id, step, attempt }));
     const sql = `INSERT INTO ${attemptsTable} (catalog, step, attempt) FORMAT JSONEachRow`;
     const data = `${rows.join('\n')}\n`;
-    await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs }));
+    await this.#recordedByMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs }));
   }
 
   /** For each of most servers, the greatest one, if that is greater than this. */
@@ -243,7 +259,8 @@ export class AppliedSteps {
     const columns = 'catalog, step, state, row_count, batch, payload, attempt, at';
     const sql = `INSERT INTO ${table} (${columns}) SETTINGS input_format_defaults_for_omitted_fields = 1 FORMAT JSONEachRow`;
     const data = `${rows.join('\n')}\n`;
-    await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs })).catch((error: unknown) => {
+    const insert = (server: ClickHouseServer) => server.text({ sql, data, timeoutMs: callTimeoutMs });
+    await this.#recordedByMost(insert).catch((error: unknown) => {
       const failure = serverFailure(error);
       const wasSent = !(failure instanceof Failure) || failure.code !== 'NOT_ENOUGH_BACKENDS';
       // A single server that has it suffices for others to complete what was begun.
@@ -323,6 +340,48 @@ export class AppliedSteps {
     const servers = await this.#cluster.servers();
     const answers = await Promise.all(servers.map((server) => this.#on(server, ask)));
     return new Set(answers.flat().map(({ batch }) => batch));
+  }
+
+  /**
+   * Copies the records of each of these servers to the other one. Of a disabled one, which need not answer, only from there. Most of the servers that
+   * are enabled have each record: without the copies, those that are enabled later could be others.
+   */
+  async exchange(
+    server: ClickHouseServer,
+    others: readonly { readonly server: ClickHouseServer; readonly isDisabled: boolean }[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    for (const table of recordTables)
+      for (const { server: other, isDisabled } of others) {
+        const options = { timeoutMs: isDisabled ? disabledTimeoutMs : copyTimeoutMs, signal };
+        if (isDisabled) {
+          const copied = this.#on(server, () => copyRecords(other, server, table, options));
+          await copied.catch(() => signal.throwIfAborted());
+          continue;
+        }
+        const copy = (from: ClickHouseServer, to: ClickHouseServer) =>
+          this.#on(from, () => this.#on(to, () => copyRecords(from, to, table, options)));
+        await copy(other, server);
+        await copy(server, other);
+      }
+  }
+
+  /** Resolves when most of the servers have recorded it. One of the others that does not may be one of few that are asked some day. */
+  async #recordedByMost(work: (server: ClickHouseServer) => Promise<unknown>): Promise<void> {
+    let isRecorded = false;
+    const missed = new Set<ClickHouseServer>();
+    const watched = async (server: ClickHouseServer) => {
+      try {
+        await work(server);
+      } catch (error) {
+        missed.add(server);
+        if (isRecorded) this.#cluster.loseRecords(server);
+        throw error;
+      }
+    };
+    await this.#onMost(watched);
+    isRecorded = true;
+    for (const server of missed) this.#cluster.loseRecords(server);
   }
 
   /** Resolves when most of the servers have done the work. */
