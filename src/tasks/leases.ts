@@ -34,8 +34,8 @@ export class Leases {
     return { leased_by: this.#holder.id };
   }
 
-  /** Renews all leases of this runner and returns the held tasks with their states: another server may have taken over or cancelled one. */
-  async renew(): Promise<Map<string, TaskState>> {
+  /** Renews the leases of these tasks. @returns those that this runner holds, with their states: another server may have taken over or cancelled one. */
+  async renew(taskIds: readonly string[]): Promise<Map<string, TaskState>> {
     const { lease_until } = this.newLease();
     const heldTasks = await this.#store.transaction((tx) =>
       tx
@@ -43,21 +43,33 @@ export class Leases {
         .set({ lease_until })
         .where(isRunning)
         .where('leased_by', '=', this.#holder.id)
+        .where('task_id', 'in', taskIds)
         .returning(['task_id', 'state'])
         .execute(),
     );
     return new Map(heldTasks.map(({ task_id, state }) => [task_id, state]));
   }
 
-  /** Running tasks whose runner is lost. Those that belong to another server wait for it. */
-  abandoned(): Promise<TaskRow[]> {
-    return this.#store.db
+  /**
+   * Running tasks whose runner is lost, or that this one does not know although they are in its name: the commit of their start was not answered.
+   * Those that belong to another server wait for it. `known`: the tasks that run here.
+   */
+  async abandoned(known: ReadonlySet<string>): Promise<TaskRow[]> {
+    const now = this.#clock();
+    const rows = await this.#store.db
       .selectFrom('tasks')
       .selectAll()
       .where(isRunning)
-      .where((e) => e.or([e('leased_by', 'is', null), e('leased_by', '!=', this.#holder.id)]))
+      .where((e) =>
+        e.or([
+          e('leased_by', 'is', null),
+          e.and([e('leased_by', '!=', this.#holder.id), this.#holder.isFree(now)]),
+          // One that is only just known has a lease that has not expired.
+          e.and([e('leased_by', '=', this.#holder.id), e('lease_until', '<=', this.#holder.expiredUntil(now))]),
+        ]),
+      )
       .where(ofServer(this.#holder.serverId))
-      .where(this.#holder.isFree(this.#clock()))
       .execute();
+    return rows.filter((row) => row.leased_by !== this.#holder.id || !known.has(row.task_id));
   }
 }

@@ -122,22 +122,23 @@ export class TaskQueue {
     this.#serverId = serverId;
   }
 
-  /** The next task that this server starts. */
-  async next(): Promise<TaskRow | undefined> {
+  /** The next task that this server starts. `without`: tasks of which an earlier run still ends here. */
+  async next(without: ReadonlySet<string>): Promise<TaskRow | undefined> {
     const isOldest = (this.#startedCount + 1) % longestWaitingEvery === 0;
-    if (this.#store.isShared) return this.#nextKnown(isOldest);
+    if (this.#store.isShared) return this.#nextOf(isOldest, { without, types: this.#types() });
     const { first, oldest } = statements(this.#store.db);
-    return (isOldest ? oldest : first).first(this.#store.db, { serverId: this.#serverId });
+    const row = await (isOldest ? oldest : first).first(this.#store.db, { serverId: this.#serverId });
+    return row && without.has(row.task_id) ? this.#nextOf(isOldest, { without }) : row;
   }
 
-  /** A task of a type that only servers of a later release can run is left to them. */
-  async #nextKnown(isOldest: boolean): Promise<TaskRow | undefined> {
-    const queued = this.#store.db
-      .selectFrom('tasks')
-      .selectAll()
-      .where(isQueued)
-      .where(ofServer(this.#serverId))
-      .where('type', 'in', this.#types());
+  /** `types`: a task of another type, which only servers of a later release can run, is left to them. */
+  async #nextOf(
+    isOldest: boolean,
+    { without, types }: { readonly without: ReadonlySet<string>; readonly types?: readonly string[] },
+  ): Promise<TaskRow | undefined> {
+    let queued = this.#store.db.selectFrom('tasks').selectAll().where(isQueued).where(ofServer(this.#serverId));
+    if (types) queued = queued.where('type', 'in', types);
+    if (without.size > 0) queued = queued.where('task_id', 'not in', [...without]);
     const ordered = isOldest ? queued : queued.orderBy('priority').orderBy('place');
     return ordered.orderBy('task_id').limit(1).executeTakeFirst();
   }

@@ -100,7 +100,7 @@ export class TaskRunner {
 
   /** Requeues or ends tasks that have lost their runner. */
   async #takeOver(): Promise<void> {
-    for (const row of await this.#leases.abandoned()) {
+    for (const row of await this.#leases.abandoned(new Set(this.#running.keys()))) {
       const record = taskRecord(row);
       const outcome = await this.#decided(record, afterCrash(record, this.#kinds.get(row.type)), 0);
       if (!(await this.#move(row, outcome, row))) continue;
@@ -118,7 +118,7 @@ export class TaskRunner {
     const heldTasks = [...this.#running.values()].filter((task) => task.isHeld);
     try {
       if (heldTasks.length > 0) {
-        const states = await this.#leases.renew();
+        const states = await this.#leases.renew(heldTasks.map(({ record }) => record.taskId));
         for (const { record, controller } of heldTasks) {
           const state = states.get(record.taskId);
           if (state === undefined) controller.abort(new LeaseLost());
@@ -235,7 +235,7 @@ export class TaskRunner {
 
   /** Starts the next task; returns false when none is due. */
   async #startNext(): Promise<boolean> {
-    const row = await this.#queue.next();
+    const row = await this.#queue.next(new Set(this.#running.keys()));
     if (!row) return false;
     const kind = this.#kinds.get(row.type);
     const started: TaskRow = {

@@ -35,8 +35,34 @@ interface Clock {
   now: number;
 }
 
-/** A runner whose tasks end when `ends` is called, or when they are aborted. */
-async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, attemptsMax = 3, isDecided = false) {
+interface RunnerOptions {
+  readonly attemptsMax?: number;
+  readonly isDecided?: boolean;
+  readonly runnersMax?: number;
+  readonly stopping?: Promise<void>;
+}
+
+/** A store whose commit of the next start of a task is done and not answered. */
+function withLostAnswers(store: Store, loses: { commit: boolean }): Store {
+  const transaction: Store['transaction'] = async (work) => {
+    const result = await store.transaction(work);
+    const running = await store.db.selectFrom('tasks').select('task_id').where('state', '=', 'running').execute();
+    if (!loses.commit || running.length === 0) return result;
+    loses.commit = false;
+    throw new Error('the connection is lost');
+  };
+  return new Proxy(store, {
+    get: (target, key) => (key === 'transaction' ? transaction : Reflect.get(target, key, target)),
+  });
+}
+
+/** A runner whose tasks end when `ends` is called, or when they are aborted; then when `stopping` has resolved. */
+async function runner(
+  store: Store,
+  clock: Clock,
+  heartbeatEveryMs: number,
+  { attemptsMax = 3, isDecided = false, runnersMax = 1, stopping = Promise.resolve() }: RunnerOptions = {},
+) {
   const startOrder: string[] = [];
   const observed: unknown[] = [];
   const { promise: end, resolve: ends } = Promise.withResolvers<string>();
@@ -50,13 +76,13 @@ async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, atte
       const { promise: stopped, reject } = Promise.withResolvers<never>();
       signal.addEventListener('abort', () => {
         observed.push(signal.reason);
-        reject(signal.reason);
+        void stopping.then(() => reject(signal.reason));
       });
       return { by: await Promise.race([end, stopped]) };
     },
   };
   const holder = new LeaseHolder(`server-${++servers}`);
-  const options = { runnersMax: 1, retentionDays: 7, retryPauseMs: 1, holder, heartbeatEveryMs };
+  const options = { runnersMax, retentionDays: 7, retryPauseMs: 1, holder, heartbeatEveryMs };
   const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...options });
   openStores.push({ close: () => tasks.stop(600) });
   await tasks.start();
@@ -126,6 +152,43 @@ test('one whose task another runner has taken over is notified', async () => {
   assert.deepEqual([state, leased_by], ['running', 'another']);
 });
 
+test('a start whose commit was not answered is found when its lease has expired, by the same runner too', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const loses = { commit: true };
+  const only = await runner(withLostAnswers(store, loses), clock, beatMs);
+  const { taskId } = await only.tasks.submit(work());
+  await untilTrue(async () => (await row(store, taskId)).state === 'running', 'it is committed');
+  await pause(beatMs * 4);
+  assert.deepEqual(only.startOrder, [], 'nobody runs it');
+  clock.now += leaseMs + 1;
+  await untilTrue(() => only.startOrder.length === 1, 'it is taken over');
+  only.ends('later');
+  assert.deepEqual((await only.tasks.wait(taskId, soonMs))?.result, { by: 'later' });
+  assert.equal((await row(store, taskId)).attempt, 2);
+});
+
+test('a runner does not start a task again while its lost run still ends', async () => {
+  const store = await newStore();
+  const { promise: stopping, resolve: stop } = Promise.withResolvers<void>();
+  const firstRunner = await runner(store, { now: Date.now() }, beatMs, { runnersMax: 2, stopping });
+  const { taskId } = await firstRunner.tasks.submit(work());
+  await untilTrue(() => firstRunner.startOrder.length === 1, 'it begins');
+  const lost = { state: 'running', leased_by: 'another' } as const;
+  await store.db.updateTable('tasks').set(lost).where('task_id', '=', taskId).execute();
+  await untilTrue(() => firstRunner.observed.length === 1, 'its work is aborted');
+  const queued = { state: 'pending', leased_by: null, lease_until: null, place: 1 } as const;
+  await store.db.updateTable('tasks').set(queued).where('task_id', '=', taskId).execute();
+  await pause(beatMs * 10);
+  firstRunner.tasks.notify();
+  await pause(beatMs * 10);
+  assert.equal(firstRunner.startOrder.length, 1, 'it still runs');
+  stop();
+  await untilTrue(() => firstRunner.startOrder.length === 2, 'it begins again');
+  firstRunner.ends('again');
+  assert.deepEqual((await firstRunner.tasks.wait(taskId, soonMs))?.result, { by: 'again' });
+});
+
 test('a task that is cancelled through one runner stops at the other', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
@@ -142,7 +205,10 @@ test('a task that is cancelled through one runner stops at the other', async () 
 test('a cancelled task whose runner is lost ends; out of attempts it fails', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
-  const deadRunners = [await runner(store, clock, silent, 1), await runner(store, clock, silent, 1)];
+  const deadRunners = [
+    await runner(store, clock, silent, { attemptsMax: 1 }),
+    await runner(store, clock, silent, { attemptsMax: 1 }),
+  ];
   const all = [await deadRunners[0]?.tasks.submit(work(1)), await deadRunners[0]?.tasks.submit(work(2))].map(
     (t) => t?.taskId ?? '',
   );
@@ -156,7 +222,7 @@ test('a cancelled task whose runner is lost ends; out of attempts it fails', asy
     .where('task_id', '=', all[0] ?? '')
     .execute();
   clock.now += leaseMs + 1;
-  const { tasks, startOrder } = await runner(store, clock, beatMs, 1);
+  const { tasks, startOrder } = await runner(store, clock, beatMs, { attemptsMax: 1 });
   assert.equal((await tasks.wait(all[0] ?? '', soonMs))?.state, 'cancelled');
   const second = await tasks.wait(all[1] ?? '', soonMs);
   assert.deepEqual([second?.state, second?.error?.code], ['failed', 'TASK_ATTEMPTS_EXHAUSTED']);
@@ -167,13 +233,13 @@ test('a task whose work counts already is not cancelled: after a crash, while it
   const actor = { id: 'root', name: 'root', action: 'tasks.cancel' };
   const store = await newStore();
   const clock = { now: Date.now() };
-  const deadRunner = await runner(store, clock, silent, 9, true);
+  const deadRunner = await runner(store, clock, silent, { attemptsMax: 9, isDecided: true });
   const { taskId } = await deadRunner.tasks.submit(work());
   await untilTrue(() => deadRunner.startOrder.length === 1, 'it begins');
   // Like another server: the runner is not notified.
   await store.db.updateTable('tasks').set({ state: 'cancelling' }).where('task_id', '=', taskId).execute();
   clock.now += leaseMs + 1;
-  const other = await runner(store, clock, beatMs, 9, true);
+  const other = await runner(store, clock, beatMs, { attemptsMax: 9, isDecided: true });
   await untilTrue(() => other.startOrder.length === 1, 'it is taken over');
   await other.tasks.cancel(taskId, actor);
   await untilTrue(async () => (await row(store, taskId)).state === 'pending', 'it waits');
@@ -182,7 +248,7 @@ test('a task whose work counts already is not cancelled: after a crash, while it
   await other.tasks.stop(600);
   assert.deepEqual((await row(store, taskId)).state, 'pending');
   assert.deepEqual((await other.tasks.cancel(taskId, actor))?.state, 'pending');
-  const last = await runner(store, clock, beatMs, 9, true);
+  const last = await runner(store, clock, beatMs, { attemptsMax: 9, isDecided: true });
   await untilTrue(() => last.startOrder.length === 1, 'it continues');
   last.ends('last');
   const ended = await last.tasks.wait(taskId, soonMs);
