@@ -55,7 +55,8 @@ const bindingCodes: ReadonlySet<Code> = new Set<Code>([
   'CATALOG_DAMAGED',
 ]);
 /** Syntax errors depend on the text alone and reveal nothing. */
-const syntaxErrorPattern = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
+const syntaxErrorPattern =
+  /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows|the statement has more than \d+ )/;
 const cachedAnalysesMax = 2000;
 const staleRetriesMax = 5;
 
@@ -148,7 +149,12 @@ export class AuthorizedAnalyses {
     } catch (error) {
       if (!(error instanceof Failure) || !bindingCodes.has(error.code) || syntaxErrorPattern.test(error.message))
         throw error;
-      const names = () => engine.tableNamesIn(statement.sql);
+      let found: ReturnType<EngineWarehouse['tableNamesIn']> | undefined;
+      // Once: a long text holds the thread for as long as it is read.
+      const names = () => {
+        found ??= engine.tableNamesIn(statement.sql);
+        return found;
+      };
       // A name may be missing only because a change of the object was interrupted.
       this.#options.catalog.requireNoOpenChange(await names(), true);
       if (!(await this.#options.names.areVisibleTo(requester.principal, statement, names))) throw hiddenObject();

@@ -64,8 +64,11 @@ export function dialectReplacements(
     const start = (tokens[first] as Token).start;
     replacements.push({ start, end: (tokens[last] as Token).end, text });
   };
+  /** Of each open bracket, whether it is that of a CAST. */
+  const casts: boolean[] = [];
   for (let i = 0; i < tokens.length; i++) {
     const token = tokens[i] as Token;
+    if (token.kind === 'symbol') countBracket(casts, tokens, i);
     if (token.text === '::') {
       const type = typeAt(sql, tokens, i + 1, context);
       if (type) {
@@ -95,7 +98,7 @@ export function dialectReplacements(
     else if (tokens[i + 1]?.kind === 'string' && ['DATE', 'DATETIME', 'TIMESTAMP', 'TIMESTAMPTZ'].includes(word)) {
       const literal = tokens[i + 1] as Token;
       replace(i, i + 1, `CAST(${literal.text} AS ${context.typeText(parseType(word))})`);
-    } else if (word === 'AS' && isInCast(tokens, i)) {
+    } else if (word === 'AS' && casts.at(-1)) {
       const type = typeAt(sql, tokens, i + 1, context);
       if (type && tokens[type.last + 1]?.text === ')') {
         replace(i + 1, type.last, type.text);
@@ -122,18 +125,14 @@ function isValue(tokens: readonly Token[], index: number): boolean {
   return beforeValue.has(word) && word !== 'FROM';
 }
 
-/** Whether AS is within the parentheses of CAST, outside of inner brackets. */
-function isInCast(tokens: readonly Token[], index: number): boolean {
-  let depth = 0;
-  for (let i = index - 1; i > 0; i--) {
-    const { kind, text } = tokens[i] as Token;
-    if (kind !== 'symbol') continue;
-    if (text === ')' || text === ']') depth++;
-    else if ((text === '(' || text === '[') && depth-- === 0) return /^(?:TRY_)?CAST$/.test(upperWord(tokens[i - 1]));
-  }
-  return false;
+function countBracket(casts: boolean[], tokens: readonly Token[], index: number): void {
+  const { text } = tokens[index] as Token;
+  if (text === '(' || text === '[') casts.push(/^(?:TRY_)?CAST$/.test(upperWord(tokens[index - 1])));
+  else if (text === ')' || text === ']') casts.pop();
 }
 
+/** A longer type is none of ours. */
+const typeTokensMax = 2000;
 const closing: Readonly<Record<string, string>> = { '(': ')', '<': '>' };
 
 /**
@@ -153,6 +152,7 @@ function typeAt(
   if (Object.hasOwn(closing, open)) {
     let depth = 0;
     do {
+      if (last - first > typeTokensMax) return undefined;
       const { text = '' } = tokens[++last] ?? {};
       if (text === '(' || text === '<') depth++;
       else if (text === ')' || text === '>') depth--;

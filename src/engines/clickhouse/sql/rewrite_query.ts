@@ -14,6 +14,9 @@ import { isName, nameOf, type Token } from './tokens.ts';
  */
 export const commonTablePrefix = 'tabularium_cte_';
 
+/** Catalog, database and table: a name of more parts is no table. */
+const namePartsMax = 3;
+
 export interface RewriteOptions extends DialectContext {
   readonly parameters: StatementParameters | undefined;
   /** Parameters without a value are null. */
@@ -82,7 +85,7 @@ function nameReplacements(
     const end = (tokens[table.last] as Token).end;
     replacements.push({ start, end, text: `${qualifiedName(table)}${alias}` });
     places.add(table.first);
-    if (!table.hasAlias) aliases.set(chainKey(table.parts), name);
+    if (!table.hasAlias && table.parts.length <= namePartsMax) aliases.set(chainKey(table.parts), name);
   }
   const lengthMax = Math.max(0, ...[...aliases.keys()].map((key) => JSON.parse(key).length as number));
   if (lengthMax === 0) return replacements;

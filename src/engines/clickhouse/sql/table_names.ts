@@ -49,6 +49,9 @@ const noAlias = new Set([
 /** Functions in whose arguments FROM names no table. */
 const functionsWithFrom = wordsOf('EXTRACT SUBSTRING TRIM OVERLAY POSITION LTRIM RTRIM SUBSTR MID');
 
+/** Keywords up to which a WITH declares names. */
+const endsDeclarations = wordsOf('SELECT FROM WITH');
+
 interface Level {
   /** Whether a table follows a comma. */
   list: boolean;
@@ -152,9 +155,18 @@ class NameScanner {
   }
 
   readonly #scopeOf = (name: string, index: number): Scope | undefined =>
-    this.#scopes.get(foldedName(name))?.findLast(({ from, to }) => from <= index && index <= to);
+    this.#scopesAt(name, index).findLast(({ from, to }) => from <= index && index <= to);
 
-  /** Records the names that a WITH declares: each is valid after its query and, if recursive, inside of it. */
+  /** The scopes of a name, without those at the end that have ended: each is within those before it. */
+  #scopesAt(name: string, index: number): Scope[] {
+    const folded = foldedName(name);
+    const scopes = this.#scopes.get(folded) ?? [];
+    if (scopes.length === 0) this.#scopes.set(folded, scopes);
+    while ((scopes.at(-1)?.to ?? index) < index) scopes.pop();
+    return scopes;
+  }
+
+  /** Records the names that a WITH declares, up to the next WITH: each is valid after its query and, if recursive, inside of it. */
   #declare(index: number): void {
     const isRecursive = this.#upper(index + 1) === 'RECURSIVE' && this.#upper(index + 2) !== 'AS';
     const opened = this.#opened.at(-1);
@@ -166,9 +178,7 @@ class NameScanner {
         const close = this.#queryOf(i);
         if (close !== undefined) {
           const declared = nameOf(this.#tokens[i] as Token);
-          const scopes = this.#scopes.get(foldedName(declared)) ?? [];
-          scopes.push({ declared, from: isRecursive ? i : close, to });
-          this.#scopes.set(foldedName(declared), scopes);
+          this.#scopesAt(declared, index).push({ declared, from: isRecursive ? i : close, to });
           this.#commonTables.push({ index: i, declared, isUse: false, hasAlias: true });
           i = close;
           continue;
@@ -176,7 +186,7 @@ class NameScanner {
       }
       if (text === '(' || text === '[') i = this.#matching.get(i) ?? i;
       else if (text === ',') start = i + 1;
-      else if (this.#upper(i) === 'SELECT' || this.#upper(i) === 'FROM') return;
+      else if (this.#tokens[i - 1]?.text !== '.' && endsDeclarations.has(this.#upper(i))) return;
     }
   }
 

@@ -40,9 +40,8 @@ interface Level {
   readonly isCall: boolean;
 }
 
-/** The name of a common table expression, and the range of tokens in which it refers to that. */
+/** The range of tokens in which a name refers to a common table expression. */
 interface Scope {
-  readonly name: string;
   readonly from: number;
   readonly to: number;
 }
@@ -52,7 +51,9 @@ class NameReader {
   /** The index of each bracket's counterpart. */
   readonly #matching: ReadonlyMap<number, number>;
   readonly #names: string[][] = [];
-  readonly #scopes: Scope[] = [];
+  readonly #scopes = new Map<string, Scope[]>();
+  /** The index of the first semicolon after the WITH that was read last. */
+  #semicolon = -1;
   #levels: Level[] = [];
   #opened: number[] = [];
   #expecting = false;
@@ -128,9 +129,15 @@ class NameReader {
     if (previous === 'INTO' || previous === 'UPDATE' || this.#upper(first - 2) === 'DELETE') return false;
     if (this.#tokens[last + 1] === '(') return true;
     const name = nameOf(this.#tokens[first] as string).toLowerCase();
-    return (
-      first === last && this.#scopes.some((scope) => scope.name === name && scope.from <= first && first <= scope.to)
-    );
+    return first === last && this.#scopesAt(name, first).some(({ from, to }) => from <= first && first <= to);
+  }
+
+  /** The scopes of a name, without those at the end that have ended: each is within those before it. */
+  #scopesAt(name: string, index: number): Scope[] {
+    const scopes = this.#scopes.get(name) ?? [];
+    if (scopes.length === 0) this.#scopes.set(name, scopes);
+    while ((scopes.at(-1)?.to ?? index) < index) scopes.pop();
+    return scopes;
   }
 
   /** Whether the parentheses contain the columns of a join, USING (a, b): they never contain only a table. */
@@ -150,21 +157,26 @@ class NameReader {
       isPart(this.#tokens[index + 2] ?? '') &&
       this.#upper(index + 2) !== 'AS';
     const opened = this.#opened.at(-1);
-    const end = opened === undefined ? this.#tokens.indexOf(';', index) : this.#matching.get(opened);
-    const to = end === undefined || end < 0 ? this.#tokens.length : end;
+    const to = (opened === undefined ? this.#semicolonAfter(index) : this.#matching.get(opened)) ?? this.#tokens.length;
     for (let i = index + (isRecursive ? 2 : 1); ; i++) {
       const text = this.#tokens[i] ?? '';
       const open = isPart(text) ? this.#bodyIndex(i + 1) : undefined;
       const close = open === undefined ? undefined : this.#matching.get(open);
       if (open === undefined || close === undefined) return;
-      this.#scopes.push({
-        name: nameOf(text).toLowerCase(),
-        from: isRecursive ? this.#lastUnion(open, close) : close,
-        to,
-      });
+      const from = isRecursive ? this.#lastUnion(open, close) : close;
+      this.#scopesAt(nameOf(text).toLowerCase(), index).push({ from, to });
       i = close + 1;
       if (this.#tokens[i] !== ',') return;
     }
+  }
+
+  /** Or the end of the text. */
+  #semicolonAfter(index: number): number {
+    if (this.#semicolon < index) {
+      const found = this.#tokens.indexOf(';', index);
+      this.#semicolon = found < 0 ? this.#tokens.length : found;
+    }
+    return this.#semicolon;
   }
 
   /**
