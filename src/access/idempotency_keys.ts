@@ -208,6 +208,12 @@ export class IdempotencyKeys {
     });
   }
 
+  /** The catalog of the work with this step, if some may have been passed to an engine. */
+  async catalogOfStep(step: string): Promise<string | undefined> {
+    const found = this.#store.db.selectFrom('spent_steps').select('catalog_id').where('step', '=', step);
+    return (await found.executeTakeFirst())?.catalog_id;
+  }
+
   /** The work that an earlier attempt passed to an engine, if any. */
   async stepOf(guard: Guard): Promise<RetainedStep | undefined> {
     const step = keyedStep(guard);

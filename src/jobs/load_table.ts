@@ -59,6 +59,7 @@ export function loadTableKind(parts: {
     attemptsMax: loadAttemptsMax,
     actsAsPrincipal: true,
     run: (task, context) => runLoad(parts, task, context, (run) => parts.loads.run(task.request, run)),
+    isDecided: ({ taskId, request }) => parts.loads.hasLoaded(request, taskId),
     // Only after the end is recorded, because until then the task may run again.
     ended: deleteTaskCredentials,
     removed: deleteTaskCredentials,

@@ -1,7 +1,7 @@
 // A SQL statement as a task: it runs to its end whether or not a caller waits, and its rows are stored as pages. A writing statement is
 // applied once, however often a crash restarts the task: its step is the id of the task.
 import type { Directory } from '../access/authorization/directory.ts';
-import type { QueryRun } from '../query/statements/queries.ts';
+import type { Queries, QueryRun } from '../query/statements/queries.ts';
 import {
   profileQueryTask,
   profileResult,
@@ -13,6 +13,7 @@ import { RetryableError, type TaskContext, type TaskKind, type TaskRecord } from
 
 interface Parts {
   readonly submitter: QuerySubmitter;
+  readonly queries: Pick<Queries, 'hasWritten'>;
   readonly directory: Directory;
 }
 
@@ -27,6 +28,7 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
         if (context.isRetry) await parts.submitter.deleteResult(task);
         return runStatement(parts, task, context, (run) => parts.submitter.saveResult(task, run));
       },
+      isDecided: async ({ taskId, request: { step = taskId } }) => step !== null && parts.queries.hasWritten(step),
       // A result may have been stored although a later step failed.
       ended: async (task) => {
         if (task.state !== 'succeeded') await parts.submitter.deleteResult(task);

@@ -8,6 +8,7 @@ import { Failure } from '../standard/failure.ts';
 import { Cancelled, HandedBack, RetryableError, type TaskError, type TaskKind, type TaskRecord } from './task.ts';
 
 export const retryPauseMsMax = 60_000;
+const attemptsExhausted = 'TASK_ATTEMPTS_EXHAUSTED';
 /** A task that has crashed this many engine processes is not retried: each crash also ends the statements of others. */
 const enginesEndedMax = 2;
 /** A requested retry delay is extended by a random part of at most this fraction. */
@@ -59,7 +60,7 @@ function decide(
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, error), fault: error };
   const requestedMs =
     error instanceof RetryableError ? error.retryAfterMs : retryDelaySecondsOf(error as Failure) * 1000;
-  const longest = Math.min(retryPauseMsMax, pauseMs * 2 ** (task.attempt - 1));
+  const longest = longestPause(pauseMs, task.attempt);
   const backOff = Math.max((longest * (1 + jitter)) / 2, (requestedMs ?? 0) * (1 + requestedDelayJitter * jitter));
   return { kind: 'retry', pauseMs: Math.ceil(backOff), counts: true, why: taskError(error).message };
 }
@@ -83,11 +84,19 @@ export function afterCrash(task: TaskRecord, kind: TaskKind | undefined): Outcom
   return { kind: 'retry', pauseMs: 0, counts: true, why: 'the server crashed while it ran' };
 }
 
-/** The outcome of a task that was cancelled too late: its work counts already, and is completed. */
-export function cancelledLate(task: TaskRecord, kind: TaskKind, pauseMs: number): Outcome {
-  if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, undefined) };
-  return { kind: 'retry', pauseMs, counts: true, why: 'it was cancelled when its work counted already' };
+/** Whether a task ends so although it may have work that counts. */
+export const endsUndecided = (outcome: Outcome): boolean =>
+  outcome.kind === 'cancelled' || (outcome.kind === 'failed' && outcome.error.code === attemptsExhausted);
+
+/** The outcome of a task whose work counts already: it is completed, however often it was tried, and also if it was cancelled. */
+export function completion({ attempt }: TaskRecord, outcome: Outcome, pauseMs: number): Outcome {
+  const why =
+    outcome.kind === 'cancelled' ? 'it was cancelled when its work counted already' : 'its work counts already';
+  return { kind: 'retry', pauseMs: longestPause(pauseMs, attempt), counts: true, why };
 }
+
+const longestPause = (pauseMs: number, attempt: number): number =>
+  Math.min(retryPauseMsMax, pauseMs * 2 ** Math.max(0, attempt - 1));
 
 function interrupted(): TaskError {
   return { code: 'TASK_INTERRUPTED', message: 'the server stopped while the task ran' };
@@ -97,7 +106,7 @@ function exhausted(attempts: number, error: unknown): TaskError {
   const last = error === undefined ? 'the server crashed while it ran' : taskError(error).message;
   const code = error instanceof Failure ? { code: error.code } : {};
   return {
-    code: 'TASK_ATTEMPTS_EXHAUSTED',
+    code: attemptsExhausted,
     message: `the task failed after ${attempts} attempts; the last one: ${last}`,
     result: { attempts, ...code },
   };

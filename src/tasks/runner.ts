@@ -6,7 +6,16 @@ import { Failure } from '../standard/failure.ts';
 import type { Lease, LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { LeaseLost, Leases } from './leases.ts';
-import { afterCrash, cancelledLate, type Ended, endsEngine, interruption, type Outcome, outcomeOf } from './outcome.ts';
+import {
+  afterCrash,
+  completion,
+  type Ended,
+  endsEngine,
+  endsUndecided,
+  interruption,
+  type Outcome,
+  outcomeOf,
+} from './outcome.ts';
 import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type StoredTask, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
@@ -46,6 +55,8 @@ export class TaskRunner {
   readonly #leases: Leases;
   readonly #pollEveryMs: number;
   readonly #running = new Map<string, RunningTask>();
+  /** Tasks without a runner of which is being asked whether their work counts. */
+  readonly #deciding = new Set<string>();
   /** Engine processes that each task has crashed, for tasks that will be retried here. */
   readonly #enginesEnded = new Map<string, number>();
   #state: 'new' | 'started' | 'stopping' = 'new';
@@ -101,12 +112,30 @@ export class TaskRunner {
   /** Requeues or ends tasks that have lost their runner. */
   async #takeOver(): Promise<void> {
     for (const row of await this.#leases.abandoned(new Set(this.#running.keys()))) {
-      const record = taskRecord(row);
-      const outcome = await this.#decided(record, afterCrash(record, this.#kinds.get(row.type)), 0);
-      if (!(await this.#move(row, outcome, row))) continue;
-      const now = await readTask(this.#store.db, row.task_id);
-      if (now && isTerminal(now.state)) this.#options.ended(now, true);
+      const kind = this.#kinds.get(row.type);
+      const outcome = afterCrash(taskRecord(row), kind);
+      if (kind?.isDecided && endsUndecided(outcome)) this.#takeOverWhenDecided(row, outcome);
+      else await this.#settle(row, outcome);
     }
+  }
+
+  /** Whoever says whether the work of a task counts may take long to answer, or not answer at all: no other task waits for that. */
+  #takeOverWhenDecided(row: TaskRow, outcome: Outcome): void {
+    if (this.#deciding.has(row.task_id)) return;
+    this.#deciding.add(row.task_id);
+    void this.#decided(taskRecord(row), outcome, 0)
+      .then(async (decided) => {
+        await this.#settle(row, decided);
+        this.notify();
+      })
+      .catch((error) => this.#observe({ kind: 'backgroundError', what: 'take over a task', error }))
+      .finally(() => this.#deciding.delete(row.task_id));
+  }
+
+  async #settle(row: TaskRow, outcome: Outcome): Promise<void> {
+    if (!(await this.#move(row, outcome, row))) return;
+    const now = await readTask(this.#store.db, row.task_id);
+    if (now && isTerminal(now.state)) this.#options.ended(now, true);
   }
 
   #scheduleHeartbeat(): void {
@@ -146,17 +175,17 @@ export class TaskRunner {
     for (const task of this.#running.values()) {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
       const stopped = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
-      const outcome = await this.#decided(task.record, stopped, 0);
-      const row = await readTask(this.#store.db, task.record.taskId);
+      const outcome = await withinStop(this.#decided(task.record, stopped, 0));
+      const row = outcome && (await readTask(this.#store.db, task.record.taskId));
       if (row) await this.#move(row, outcome, this.#leases.own);
     }
   }
 
-  /** A task that was cancelled too late runs on. */
+  /** A task whose work counts is run until it has succeeded. */
   async #decided(task: TaskRecord, outcome: Outcome, pauseMs: number): Promise<Outcome> {
     const kind = this.#kinds.get(task.type);
-    if (outcome.kind !== 'cancelled' || !kind?.isDecided || !(await kind.isDecided(task))) return outcome;
-    return cancelledLate(task, kind, pauseMs);
+    if (!endsUndecided(outcome) || !kind?.isDecided || !(await kind.isDecided(task))) return outcome;
+    return completion(task, outcome, pauseMs);
   }
 
   #move(row: TaskRow, outcome: Outcome, held: Partial<Lease>): Promise<boolean> {
@@ -191,7 +220,7 @@ export class TaskRunner {
     try {
       while (this.#dispatchAgain && this.#state === 'started') {
         this.#dispatchAgain = false;
-        await this.#settle();
+        await this.#settleWaits();
         await this.#queue.resume();
         while (this.#hasRoom() && (await this.#startNext()));
       }
@@ -207,7 +236,7 @@ export class TaskRunner {
   }
 
   /** Queues or fails the tasks that depended on ended tasks. */
-  async #settle(): Promise<void> {
+  async #settleWaits(): Promise<void> {
     for (let more = true; more; ) {
       const settled = await this.#queue.settle();
       for (const row of settled.failed) this.#options.ended(row, true);
@@ -347,6 +376,11 @@ export class TaskRunner {
       progress_text: `attempt ${row.attempt}: ${outcome.why}`,
     };
   }
+}
+
+/** Undefined if it is not known soon: the task is then one that has lost its runner. */
+function withinStop(outcome: Promise<Outcome>): Promise<Outcome | undefined> {
+  return Promise.race([outcome.catch(() => undefined), pause(stopReserveMs, undefined, { ref: false })]);
 }
 
 function runKind(kind: TaskKind | undefined, task: RunningTask, context: TaskContext): Promise<unknown> {

@@ -2,6 +2,7 @@
 // they run.
 
 import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Kysely, Transaction } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
 import { dayMs } from '../model/durations.ts';
@@ -48,6 +49,7 @@ import type { Webhooks } from './webhooks.ts';
 
 /** How long the deletion of a running task waits for its end. */
 const removeWaitMs = 10_000;
+const decidedMsMax = 5000;
 const retryPauseMs = 1000;
 const sweepPage = 100;
 
@@ -338,11 +340,21 @@ export class Tasks {
     return this.get(taskId);
   }
 
-  /** Of a task that was interrupted: its kind says it. */
+  /** Of a task that was interrupted: its kind says it. Also if that is not known within 5 s: what may count is not cancelled. */
   async #isDecided(taskId: string): Promise<boolean> {
     const row = await readTask(this.#store.db, taskId);
     if (row?.state !== 'pending' || row.started_at === null) return false;
-    return (await this.#kinds.get(row.type)?.isDecided?.(taskRecord(row))) ?? false;
+    const asked = this.#kinds.get(row.type)?.isDecided?.(taskRecord(row)) ?? false;
+    const late = new AbortController();
+    const unknown = pause(decidedMsMax, true, { ref: false, signal: late.signal });
+    try {
+      return await Promise.race([asked, unknown]);
+    } catch {
+      return true;
+    } finally {
+      late.abort();
+      unknown.catch(() => undefined);
+    }
   }
 
   /** Cancels running tasks whose principal has been disabled. Called every few seconds. */

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import type { Store } from '../../src/store/store.ts';
 import { LeaseLost } from '../../src/tasks/leases.ts';
-import { Cancelled, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
+import { Cancelled, RetryableError, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { storesOf } from '../stores.ts';
@@ -37,7 +37,9 @@ interface Clock {
 
 interface RunnerOptions {
   readonly attemptsMax?: number;
-  readonly isDecided?: boolean;
+  readonly isDecided?: boolean | Promise<boolean>;
+  /** How many of its first attempts fail. */
+  readonly fails?: number;
   readonly runnersMax?: number;
   readonly stopping?: Promise<void>;
 }
@@ -61,7 +63,7 @@ async function runner(
   store: Store,
   clock: Clock,
   heartbeatEveryMs: number,
-  { attemptsMax = 3, isDecided = false, runnersMax = 1, stopping = Promise.resolve() }: RunnerOptions = {},
+  { attemptsMax = 3, isDecided = false, runnersMax = 1, stopping = Promise.resolve(), fails = 0 }: RunnerOptions = {},
 ) {
   const startOrder: string[] = [];
   const observed: unknown[] = [];
@@ -72,6 +74,7 @@ async function runner(
     isDecided: async () => isDecided,
     run: async (task, { signal, progress }: TaskContext) => {
       startOrder.push(task.taskId);
+      if (startOrder.length <= fails) throw new RetryableError('it failed');
       progress(0.5, 'half');
       const { promise: stopped, reject } = Promise.withResolvers<never>();
       signal.addEventListener('abort', () => {
@@ -253,6 +256,37 @@ test('a task whose work counts already is not cancelled: after a crash, while it
   last.ends('last');
   const ended = await last.tasks.wait(taskId, soonMs);
   assert.deepEqual([ended?.state, ended?.result], ['succeeded', { by: 'last' }]);
+});
+
+test('a task whose work counts already is tried again after its last attempt', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const only = await runner(store, clock, beatMs, { attemptsMax: 1, isDecided: true, fails: 2 });
+  const { taskId } = await only.tasks.submit(work());
+  await untilTrue(() => {
+    clock.now += 10;
+    only.tasks.notify();
+    return only.startOrder.length === 3;
+  }, 'it is tried again');
+  only.ends('late');
+  assert.deepEqual((await only.tasks.wait(taskId, soonMs))?.result, { by: 'late' });
+});
+
+test('whether the work of a lost task counts is asked without keeping others waiting', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const dead = await runner(store, clock, silent);
+  const lost = await dead.tasks.submit(work());
+  await untilTrue(() => dead.startOrder.length === 1, 'it begins');
+  await store.db.updateTable('tasks').set({ state: 'cancelling' }).where('task_id', '=', lost.taskId).execute();
+  clock.now += leaseMs + 1;
+  const { promise: decided, resolve: decide } = Promise.withResolvers<boolean>();
+  const other = await runner(store, clock, beatMs, { isDecided: decided });
+  const { taskId } = await other.tasks.submit(work(2));
+  await untilTrue(() => other.startOrder.includes(taskId), 'another task begins');
+  decide(false);
+  assert.equal((await other.tasks.wait(lost.taskId, soonMs))?.state, 'cancelled');
+  other.ends('other');
 });
 
 test('a clock change takes nothing from a live runner', async () => {

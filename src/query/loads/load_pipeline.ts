@@ -31,6 +31,7 @@ import { codes } from '../../standard/codes.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
 import type { TaskContext } from '../../tasks/task.ts';
+import { isWritten } from '../written_steps.ts';
 import { LoadProgress } from './load_progress.ts';
 import {
   type Compression,
@@ -108,7 +109,7 @@ export interface LoadParts {
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
   readonly trail: Trail;
-  readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
+  readonly keys: Pick<IdempotencyKeys, 'retainStep' | 'catalogOfStep'>;
   readonly observe: Observe;
   readonly store: Store;
   readonly files: LoadFiles;
@@ -220,6 +221,16 @@ export class LoadPipeline {
     if (!ready) return recovered as LoadResult;
     const done = await this.#write(target, request, { ...execution, step }, file, run);
     return this.#toResult(done, request, file, target.table.name, run);
+  }
+
+  /** Whether the rows of an earlier run with this step count: then it has them in the table now. `label`: that of the request. */
+  async hasLoaded(
+    place: Pick<LoadTarget, 'warehouse' | 'catalog'>,
+    step: string,
+    { label, dryRun = false }: Pick<FileRequest, 'label' | 'dryRun'>,
+  ): Promise<boolean> {
+    if (dryRun || (label === undefined && (await this.#parts.keys.catalogOfStep(step)) === undefined)) return false;
+    return isWritten(this.#parts.warehouses, place, step);
   }
 
   async #rowsLoadedBefore({ warehouse, catalog }: LoadTarget, step: string): Promise<number | undefined> {

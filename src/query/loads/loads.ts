@@ -83,8 +83,7 @@ export class Loads {
         table,
         definition: table.spec,
       };
-      // The engine forgets the step of a task some days later, and that of a label when the table is dropped.
-      const step = label === undefined ? `load/${taskId}` : `label/${table.id}/${label}`;
+      const step = stepOf(request, taskId);
       const result = await this.#pipeline.load(target, request, step, async () => ({ columns, mode }), file, run);
       if (!dryRun && (label !== undefined || request.source.upload !== undefined))
         await this.#pipeline.storeResult(table.id, label, taskId, result);
@@ -93,6 +92,14 @@ export class Loads {
     } finally {
       await file.close();
     }
+  }
+
+  /** Whether the rows of a task that was interrupted count, so that the task is completed. */
+  async hasLoaded(request: LoadRequest, taskId: string): Promise<boolean> {
+    const [root, , table] = ((await this.#catalog.find(request.path)) ?? []) as Partial<Chain>;
+    if (!root || table?.id !== request.tableId) return false;
+    const place = { warehouse: root.spec.warehouse, catalog: { id: root.id, name: root.name } };
+    return this.#pipeline.hasLoaded(place, stepOf(request, taskId), request);
   }
 
   /** Rights and names are checked again, because the task may have waited. */
@@ -105,3 +112,7 @@ export class Loads {
     throw objectNotFound('tables', table.name, 'the table to load into no longer exists');
   }
 }
+
+/** The engine forgets the step of a task some days later, and that of a label when the table is dropped. */
+const stepOf = ({ label, tableId }: LoadRequest, taskId: string): string =>
+  label === undefined ? `load/${taskId}` : `label/${tableId}/${label}`;

@@ -6,6 +6,7 @@ import type { Directory } from '../../access/authorization/directory.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
 import type { Quotas } from '../../access/limits/quotas.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
+import type { CatalogObject } from '../../catalog/object.ts';
 import { endedEngine } from '../../engines/engine_lost.ts';
 import type { EngineWarehouse } from '../../engines/port/engine.ts';
 import type { DescribedColumn, PageReady, Statement, StatementAnalysis } from '../../engines/port/statements.ts';
@@ -13,6 +14,7 @@ import type { ViewReading } from '../../engines/port/views.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import { newId } from '../../model/ids.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
+import type { CatalogSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { Code } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -20,6 +22,7 @@ import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import { QueueCapacity } from '../queue_capacity.ts';
 import type { ResultSources } from '../results/result_access.ts';
 import type { ResultQuota } from '../results/result_quota.ts';
+import { isWritten } from '../written_steps.ts';
 import { AuthorizedAnalyses } from './authorized_analyses.ts';
 import type { QueryHistory } from './history.ts';
 import type { NameVisibility } from './name_visibility.ts';
@@ -40,7 +43,7 @@ export interface QueriesOptions {
   readonly directory: Directory;
   readonly trail: Trail;
   readonly names: NameVisibility;
-  readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
+  readonly keys: Pick<IdempotencyKeys, 'retainStep' | 'catalogOfStep'>;
   readonly caps: Pick<Quotas, 'startQuery' | 'waitForQuerySlot' | 'trackStatement'>;
   readonly quota: Pick<ResultQuota, 'ofGrowing'>;
   readonly history: QueryHistory;
@@ -289,6 +292,16 @@ export class Queries {
     const isRead = kind === undefined || kind === 'select';
     const refusal = this.#options.warehouses.quarantine.add(warehouse, principal.id, statement, isRead);
     return isRead && (error as Failure).code === 'WAREHOUSE_FAILED' ? refusal : error;
+  }
+
+  /** Whether what an earlier run with this step wrote counts: then it is written whole now. */
+  async hasWritten(step: string): Promise<boolean> {
+    const { keys, catalog, warehouses } = this.#options;
+    const catalogId = await keys.catalogOfStep(step);
+    const root = catalogId === undefined ? undefined : await catalog.byId(catalogId);
+    if (root?.category !== 'catalogs') return false;
+    const { id, name, spec } = root as CatalogObject<CatalogSpec>;
+    return isWritten(warehouses, { warehouse: spec.warehouse, catalog: { id, name } }, step);
   }
 
   /** Writes the audit record before the engine changes anything, because the transactions of the store do not cover the engine. */

@@ -8,6 +8,7 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import { publishStaged } from '../rows/staged_rows.ts';
+import { completeBefore } from '../steps/left_writes.ts';
 import { createStaging, loadNumber, type StagedLoad, sizeOfStaged, stagingName } from './staging.ts';
 
 /** Where rows are staged. */
@@ -46,6 +47,8 @@ export async function loadStaged(
     await stage({ into, number });
     const { rowCount } = await sizeOfStaged(cluster, load, signal);
     check?.(rowCount);
+    // What an interrupted write has begun is not to be completed when its rows have been replaced.
+    if (mode === 'replace') await completeBefore(context, table.catalog, { place: { database, localTable } });
     if (signal.aborted) throw cancelledLoad();
     isRecorded = true;
     const steps = [{ step, rowCount }];
