@@ -23,7 +23,7 @@ export interface CatchUpOptions {
   /** Lets the server and each of the others have the same records of writes. See `AppliedSteps.exchange`. */
   readonly exchangeRecords: (
     server: ClickHouseServer,
-    others: readonly { readonly server: ClickHouseServer; readonly isDisabled: boolean }[],
+    others: readonly { readonly server: ClickHouseServer; readonly isAvailable: boolean }[],
     signal: AbortSignal,
   ) => Promise<void>;
   readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
@@ -43,7 +43,7 @@ export class CatchUp {
   async run(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
     const lack = await this.#lackOf(member, signal);
     if (lack !== undefined) return lack;
-    const others = this.#options.members().filter((other) => other !== member && (other.isAvailable || wasLeft(other)));
+    const others = this.#options.members().filter((other) => other !== member && mayHaveRecords(other));
     const limited = AbortSignal.any([signal, AbortSignal.timeout(attemptMs)]);
     await this.#options.exchangeRecords(member.server, others, limited);
     return undefined;
@@ -95,6 +95,6 @@ export class CatchUp {
   }
 }
 
-/** A disabled server that may have records of its own. */
-const wasLeft = ({ isDisabled, isDecommissioned, answers }: Member): boolean =>
-  isDisabled && !isDecommissioned && answers;
+/** Also one that is disabled, or that is catching up at the same time. */
+const mayHaveRecords = ({ isAvailable, isDecommissioned, lastHeartbeatAt, answers }: Member): boolean =>
+  isAvailable || (!isDecommissioned && lastHeartbeatAt !== null && answers);

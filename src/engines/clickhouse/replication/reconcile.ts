@@ -1,8 +1,9 @@
 // Brings a server that was away to the definitions of the servers that count: what it missed is created, renamed and dropped.
 import { setTimeout as pause } from 'node:timers/promises';
+import { Failure } from '../../../standard/failure.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { withClaim } from '../steps/claim.ts';
+import { endClaims, reconcileKey, withClaim } from '../steps/claim.ts';
 import { replicasInKeeper } from './keeper.ts';
 import { asideDatabase, isProvenDropped, straysAmong } from './missed_changes.ts';
 import { pathOfTable } from './replicated_tables.ts';
@@ -32,6 +33,7 @@ export interface ReconcileOptions {
   readonly isDefined?: ((name: StoredName) => Promise<boolean>) | undefined;
   /** For each statement. */
   readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
   /** Tables that it lacks are not created: it only loses names, and tables that were dropped. */
   readonly isWithoutCreation?: boolean;
 }
@@ -53,26 +55,56 @@ export interface ReconcileReport {
 const settleMs = 5000;
 const settlePauseMs = 200;
 
+/** Thrown before the first statement that changes something. */
+class ChangeNeeded extends Error {}
+
 /**
  * Idempotent; a call that fails half-way is repeated. The server must not count, so that no one uses what is created again. Throws what a
- * server answers, and a TypeError without peers: then nothing says what should be there.
+ * server answers, CHANGE_IN_PROGRESS if another process is at it, and a TypeError without peers: then nothing says what should be there.
  *
- * Another process may drop or rename an object on all servers between the moment at which the peers are read and that at which it is created
- * here. So what was created is compared with the peers again.
+ * One process at a time changes the server. Whoever finds later that nothing is to be changed, or makes a change of its own there, ends the right
+ * of the others to do so: what they compared may be out of date. Servers that cannot drop replicas are not given claims either.
  */
 export async function reconcile(server: ClickHouseServer, options: ReconcileOptions): Promise<ReconcileReport> {
   if (options.peers.length === 0) throw new TypeError('a server is reconciled with at least one other');
-  const endMs = performance.now() + settleMs;
+  if (!replicationFeatures(server.version).dropReplica) return reconciled(server, server, options);
+  try {
+    const report = await new Reconciliation(server, undefined, options, new Set()).run();
+    await endClaims(server, reconcileKey);
+    return report;
+  } catch (error) {
+    if (!(error instanceof ChangeNeeded)) throw error;
+  }
+  return withClaim(server, reconcileKey, (claimed) => reconciled(server, claimed, options));
+}
+
+/**
+ * Another process may drop or rename an object on all servers between the moment at which the peers are read and that at which it is changed
+ * here. So what was changed is compared with the peers again.
+ */
+async function reconciled(
+  server: ClickHouseServer,
+  claimed: ClickHouseServer,
+  options: ReconcileOptions,
+): Promise<ReconcileReport> {
   const createdKeys = new Set<string>();
-  let report = await new Reconciliation(server, options, createdKeys).run();
-  for (let last = report; last.created.length > 0 || last.undecided.some((key) => createdKeys.has(key)); ) {
-    if (performance.now() > endMs) break;
-    if (last.created.length === 0) await pause(settlePauseMs);
-    last = await new Reconciliation(server, options, createdKeys).run();
+  const compare = () => new Reconciliation(server, claimed, options, createdKeys).run();
+  let report = await compare();
+  const endMs = performance.now() + settleMs;
+  for (let last = report; isChanged(last) || last.undecided.some((key) => createdKeys.has(key)); ) {
+    if (!isChanged(last)) {
+      if (performance.now() > endMs) break;
+      await pause(settlePauseMs);
+    } else if (performance.now() > endMs && report !== last)
+      throw new Failure('CHANGE_IN_PROGRESS', 'the tables of other servers are being changed');
+    last = await compare();
     report = combined(report, last);
   }
   return report;
 }
+
+const isChanged = ({ created, renamed, dropped, movedAside }: ReconcileReport): boolean =>
+  created.length + renamed.length + dropped.length + movedAside.length > 0;
 
 const combined = (first: ReconcileReport, then: ReconcileReport): ReconcileReport => ({
   created: [...first.created, ...then.created],
@@ -89,6 +121,7 @@ const quoted = ({ database, name }: StoredName): string => qualifiedName({ datab
 
 class Reconciliation {
   readonly #server: ClickHouseServer;
+  readonly #claimed: ClickHouseServer | undefined;
   readonly #options: ReconcileOptions;
   /** Of the objects that this and earlier comparisons have created. */
   readonly #createdKeys: Set<string>;
@@ -100,8 +133,15 @@ class Reconciliation {
     undecided: [] as string[],
   };
 
-  constructor(server: ClickHouseServer, options: ReconcileOptions, createdKeys: Set<string>) {
+  /** `claimed`: for statements that change the server. Undefined: none is sent, and ChangeNeeded is thrown instead. */
+  constructor(
+    server: ClickHouseServer,
+    claimed: ClickHouseServer | undefined,
+    options: ReconcileOptions,
+    createdKeys: Set<string>,
+  ) {
     this.#server = server;
+    this.#claimed = claimed;
     this.#createdKeys = createdKeys;
     this.#options = { ...options, owns: (database) => database !== asideDatabase && options.owns(database) };
   }
@@ -216,7 +256,13 @@ class Reconciliation {
   }
 
   async #run(sql: string): Promise<void> {
-    await this.#server.text({ sql, timeoutMs: this.#options.timeoutMs });
+    const { timeoutMs, signal } = this.#options;
+    await this.#requireClaim().text({ sql, timeoutMs, signal });
+  }
+
+  #requireClaim(): ClickHouseServer {
+    if (!this.#claimed) throw new ChangeNeeded();
+    return this.#claimed;
   }
 
   async #createDatabase(database: string): Promise<void> {
@@ -284,19 +330,13 @@ class Reconciliation {
     }
   }
 
-  /**
-   * One process at a time: what another one is just creating is registered before it can be seen, and would be taken for what a lost disk has left.
-   * Servers that cannot drop what it has left are not given claims either.
-   */
+  /** What another process is just creating is registered before it can be seen, and would be taken for what a lost disk has left. */
   async #createReplicas(objects: readonly StoredObject[]): Promise<void> {
     if (objects.length === 0) return;
-    const createAll = async (server: ClickHouseServer) => {
-      const present = await readSchema(server, () => true, this.#options.timeoutMs);
-      const keys = new Set(present.objects.map(keyOf));
-      for (const object of objects) if (!keys.has(keyOf(object))) await this.#createReplica(server, object);
-    };
-    if (replicationFeatures(this.#server.version).dropReplica) await withClaim(this.#server, 'reconcile', createAll);
-    else await createAll(this.#server);
+    const claimed = this.#requireClaim();
+    const present = await readSchema(claimed, () => true, this.#options.timeoutMs);
+    const keys = new Set(present.objects.map(keyOf));
+    for (const object of objects) if (!keys.has(keyOf(object))) await this.#createReplica(claimed, object);
   }
 
   /** A replica that the server had on a disk it has lost is still registered; its rows come from the others. */
@@ -332,6 +372,7 @@ class Reconciliation {
           await this.#run(object.createSql);
           this.#created(object);
         } catch (error) {
+          if (error instanceof ChangeNeeded) throw error;
           failed.push(object);
           last = error;
         }

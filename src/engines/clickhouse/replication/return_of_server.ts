@@ -30,7 +30,7 @@ const callMs = 5000;
 export async function takeBack(server: ClickHouseServer, options: ReturnOptions): Promise<string | undefined> {
   const { peers, owns, ofOthers, isDefined, signal } = options;
   if (peers.length > 0) {
-    await reconcile(server, { peers, owns, ofOthers, isDefined, timeoutMs: callMs });
+    await reconcile(server, { peers, owns, ofOthers, isDefined, timeoutMs: callMs, signal });
   } else {
     const [replica, shard] = await Promise.all([macroOf(server, 'replica', callMs), macroOf(server, 'shard', callMs)]);
     const lost = await lostTables(server, { replica, shard, timeoutMs: callMs });

@@ -23,7 +23,7 @@ const stepsPerQuery = 500;
 /** Longer than any caller repeats a step, and than a call can be late. */
 const retentionDays = 30;
 const copyTimeoutMs = 30_000;
-const disabledTimeoutMs = 5000;
+const optionalTimeoutMs = 5000;
 
 /** What is to be done of a step that has ended is not asked for any more. */
 const payloadToCopy =
@@ -343,18 +343,18 @@ export class AppliedSteps {
   }
 
   /**
-   * Copies the records of each of these servers to the other one. Of a disabled one, which need not answer, only from there. Most of the servers that
-   * are enabled have each record: without the copies, those that are enabled later could be others.
+   * Copies the records of each of these servers to the other one. Of one that is not available, which need not answer, only from there. Most of the
+   * servers that are enabled have each record: without the copies, those that are enabled later could be others.
    */
   async exchange(
     server: ClickHouseServer,
-    others: readonly { readonly server: ClickHouseServer; readonly isDisabled: boolean }[],
+    others: readonly { readonly server: ClickHouseServer; readonly isAvailable: boolean }[],
     signal: AbortSignal,
   ): Promise<void> {
     for (const table of recordTables)
-      for (const { server: other, isDisabled } of others) {
-        const options = { timeoutMs: isDisabled ? disabledTimeoutMs : copyTimeoutMs, signal };
-        if (isDisabled) {
+      for (const { server: other, isAvailable } of others) {
+        const options = { timeoutMs: isAvailable ? copyTimeoutMs : optionalTimeoutMs, signal };
+        if (!isAvailable) {
           const copied = this.#on(server, () => copyRecords(other, server, table, options));
           await copied.catch(() => signal.throwIfAborted());
           continue;

@@ -41,6 +41,9 @@ export async function withClaim<T>(
   }
 }
 
+/** Of bringing a server to the definitions of others: a change that takes its claims there ends it. */
+export const reconcileKey = 'reconcile';
+
 const prefixOf = (key: string) => `${claimPrefix}${createHash('sha256').update(key).digest('hex').slice(0, 32)}_`;
 
 /** One that stays is taken over, or dropped by its age. */
@@ -59,12 +62,13 @@ export class Claims {
     this.#confirm = confirm;
   }
 
-  /** Takes the claims on these servers. Throws as `withClaim`, and what `confirm` throws. */
+  /** Takes the claims on these servers, and ends those of `reconcileKey`. Throws as `withClaim`, and what `confirm` throws. */
   async takeOn(servers: readonly ClickHouseServer[]): Promise<void> {
     const missing = servers.filter(({ name }) => !this.#taken.has(name));
     if (missing.length === 0) return;
     const taking = missing.map(async (server) => {
       this.#taken.set(server.name, { server, name: await take(server, this.#prefix) });
+      await endClaims(server, reconcileKey);
     });
     for (const result of await Promise.allSettled(taking)) if (result.status === 'rejected') throw result.reason;
     await this.#confirm();
@@ -79,6 +83,12 @@ export class Claims {
   async drop(): Promise<void> {
     await Promise.all([...this.#taken.values()].map(({ server, name }) => drop(server, name)));
   }
+}
+
+/** What others do by a claim of this key is refused from now on. */
+export async function endClaims(server: ClickHouseServer, key: string): Promise<void> {
+  for (const { name } of await claims(server, prefixOf(key)))
+    await run(server, `DROP DATABASE IF EXISTS ${quoteIdentifier(name)}`);
 }
 
 /** Drops the claims of processes that have ended, older than this. */

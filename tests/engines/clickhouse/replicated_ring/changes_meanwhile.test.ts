@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { parseError, serverFailure } from '../../../../src/engines/clickhouse/connection/clickhouse_error.ts';
 import type { EngineWarehouse } from '../../../../src/engines/port/engine.ts';
 import { rowReader } from '../../../../src/query/rows/row_validation.ts';
@@ -17,6 +18,8 @@ import { otherProcess } from './other_process.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const definition = definitionOf({ id: 'BIGINT' });
+/** Longer than servers are compared again and again, and shorter than a call may take. */
+const slowMs = 6000;
 const { signal } = new AbortController();
 
 describe('a change while another process brings a server back', { skip: missingOldestVersion }, () => {
@@ -121,6 +124,36 @@ describe('a change while another process brings a server back', { skip: missingO
     });
   }
 
+  test('a table that is dropped long before it is created on the server', async () => {
+    const { change } = changes['is dropped'];
+    const hold = (third: CuttingProxy) =>
+      third.holdOnce(new RegExp(`CREATE TABLE [^;]*${table}__local`), async () => {
+        await change();
+        await pause(slowMs);
+      });
+    await bringBack(hold, async () => {
+      for (const index of [0, 1, 2]) assert.equal(await tablesOn(index), '', `server ${index + 1}`);
+    });
+  });
+
+  test('a view that is replaced while an earlier one is dropped on the server', async () => {
+    const { catalog, database } = world;
+    const view = { catalog, database, view: `v${table}` };
+    const shown = (n: number) => `SELECT ${n} AS shown`;
+    await world.change({ kind: 'createView', view, sql: shown(2) });
+    const stored = `\`${await databaseOf()}\`.${view.view}`;
+    await ask(2, `CREATE OR REPLACE VIEW ${stored} AS ${shown(1)}`);
+    const hold = (third: CuttingProxy) =>
+      third.holdOnce(new RegExp(`DROP TABLE [^;]*${view.view}`), async () => {
+        await world.change({ kind: 'replaceView', view, sql: shown(3) });
+        await pause(slowMs);
+      });
+    await bringBack(hold, async () => {
+      for (const index of [0, 1, 2])
+        assert.equal(await ask(index, `SELECT shown FROM ${stored}`), '3', `server ${index + 1}`);
+    });
+  });
+
   const insert = (engine: EngineWarehouse, ids: readonly number[]) =>
     engine.insertRows(tableRef(), rowReader(definition.columns).read(ids.map((id) => [id])), { signal, definition });
   const rows = async (count: number) => {
@@ -153,12 +186,15 @@ describe('a change while another process brings a server back', { skip: missingO
   };
   for (const [what, { statement, run, rowsLeft }] of Object.entries(late))
     test(`${what} that one process has sent to a replica arrives after another one has done it on another replica`, async () => {
-      // The third server is given what it lacks.
       const others = await Promise.all(ring.servers.map(({ url }) => startCuttingProxy(url)));
       const other = otherProcess(world, others);
+      others[2]?.cutAt(/(?:)/);
       await other.start();
       const released = Promise.withResolvers<void>();
       try {
+        await available(other, 2);
+        others[2]?.mend();
+        // The third server is given what it lacks.
         await available(other, 3);
         await available(world.engine, 3);
         await insert(other, [1, 2, 3]);
