@@ -111,9 +111,28 @@ export class Catalog extends CatalogReader {
       addWebhook: options.addWebhook ?? (() => Promise.reject(new Error('no webhook sender is configured'))),
       trail: options.trail ?? noTrail,
       applying: new Set(),
+      relocated: new Set(),
     };
     this.#recovery = new RecoveryRounds(this.#context);
     options.changes.follow(this.#recovery);
+  }
+
+  /** The tables below the catalogs and databases that this server restored or renamed since the last call: chains, root first. */
+  async takeRelocatedTables(): Promise<(readonly CatalogObject[])[]> {
+    const { relocated } = this.#context;
+    const ids = [...relocated];
+    relocated.clear();
+    const tables: (readonly CatalogObject[])[] = [];
+    for (const id of ids) {
+      const chain = await this.findChain(id);
+      const [root, database] = chain;
+      if (!root) continue;
+      const databases = database ? [database] : await this.list(id, 'databases', { limit: Number.MAX_SAFE_INTEGER });
+      for (const parent of databases)
+        for (const table of await this.list(parent.id, 'tables', { limit: Number.MAX_SAFE_INTEGER }))
+          tables.push([root, parent, table]);
+    }
+    return tables;
   }
 
   /** Does nothing if the object no longer exists. */

@@ -44,6 +44,8 @@ export interface CatalogContext {
   readonly trail: Trail;
   /** Intents that a task of this process is applying at the moment. */
   readonly applying: Set<string>;
+  /** Ids of catalogs and databases that this server restored or renamed: what engines report by the former paths is lost. */
+  readonly relocated: Set<string>;
 }
 
 /** Names the objects whose open intents prevent a change. Internal to the catalog: intent_recovery.ts ends these intents, or fails. */

@@ -19,7 +19,7 @@ import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { changeCatalog } from './change_path.ts';
 import { insertChildren } from './insert_children.ts';
 import { takenOver } from './intent_leases.ts';
-import { appendChange, appendRemoval } from './object_changes.ts';
+import { appendChange, appendRemoval, noteRelocated } from './object_changes.ts';
 import { replaceSources, type SourceRow } from './view_dependencies.ts';
 
 export type IntentRow = Selectable<IntentsTable>;
@@ -226,6 +226,7 @@ export async function commitUpdate(
     appendChange(context, tx, row, { deep: next.name !== undefined || next.owner !== undefined });
     return row;
   });
+  if (next.name !== undefined) noteRelocated(context, row);
   return context.specs.toObject(row);
 }
 

@@ -20,3 +20,8 @@ export function appendRemoval(context: CatalogContext, tx: Tx, row: RemovedRow, 
   const { id: objectId, parent_id: parentId, category } = row;
   context.changes.append(tx, { kind: 'object', objectId, parentId, category, deep, object: undefined });
 }
+
+/** After an object with tables got another path. The engine itself reports tables that are restored or renamed. */
+export function noteRelocated({ relocated }: CatalogContext, { id, category }: ObjectRow): void {
+  if (category === 'catalogs' || category === 'databases') relocated.add(id);
+}

@@ -25,7 +25,7 @@ import {
   revert,
   updateRow,
 } from './intents.ts';
-import { appendChange } from './object_changes.ts';
+import { appendChange, noteRelocated } from './object_changes.ts';
 import { droppedName, findSibling } from './object_names.ts';
 import { commitRestoredViews } from './view_updates.ts';
 
@@ -179,6 +179,7 @@ async function commitUndrop(
     appendChange(context, tx, restored, { deep: true });
     return restored;
   });
+  noteRelocated(context, row);
   return context.specs.toObject(row);
 }
 

@@ -29,7 +29,7 @@ import {
   updateRow,
 } from './intents.ts';
 import { nameKeys } from './name_locks.ts';
-import { appendChange } from './object_changes.ts';
+import { appendChange, noteRelocated } from './object_changes.ts';
 import { alreadyExists, checkName, checkSharedNames, findSibling, notFound } from './object_names.ts';
 import { commitChange, revertChange } from './soft_delete.ts';
 import { addTask, hasPrerequisites } from './submit_change_task.ts';
@@ -112,6 +112,7 @@ async function begin(
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id, details });
     const updated = await updateRow(context, tx, row.id, next, request.principal.name);
     appendChange(context, tx, updated, { deep: next.name !== undefined || next.owner !== undefined });
+    if (next.name !== undefined) afterCommit(tx, () => noteRelocated(context, updated));
     return { kind: 'done', row: updated };
   }
   checkChangePath(change, namesOf(chain));

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../../access/people.ts';
+import { eventually } from '../../deadline.ts';
 import { start, type TestServer, uri } from '../../server.ts';
 
 let server: TestServer;
@@ -144,6 +145,35 @@ test('a catalog is restored with its file, under another name', async () => {
   (await server.post('/api/v2/catalogs/undrop', { name: 'lake', newName: 'pond' })).is(200, '0', { name: 'pond' });
   assert.equal(await count('/api/v2/catalogs/pond/databases/d', 't'), 7);
   (await server.get('/api/v2/catalogs/lake/databases/d')).is(404, 'OBJECT_NOT_FOUND');
+});
+
+test('the statistics of tables follow when their database or catalog is restored or renamed', async () => {
+  (await server.put(uri`/catalogs/${'sizes'}`)).is(201);
+  (await server.put('/api/v2/catalogs/sizes/databases/d')).is(201);
+  await makeTable('/api/v2/catalogs/sizes/databases/d/tables', 2);
+  const hasRows = (path: string, rows: number) =>
+    eventually(`${path} has statistics`, async () => {
+      const table = (await server.get(path)).is(200);
+      return table.at<{ rowCount: number | null }>('statistics').rowCount === rows;
+    });
+  let path = '/api/v2/catalogs/sizes/databases/d/tables/t';
+  await hasRows(path, 2);
+  // Each write is followed at once by a change after which the table has no or another path.
+  (await server.post(`${path}/rows`, { rows: [{ id: 10, note: 'x' }] })).is(201);
+  (await server.delete('/api/v2/catalogs/sizes/databases/d?cascade=true')).is(200);
+  (await server.post('/api/v2/catalogs/sizes/databases/undrop', { name: 'd' })).is(200);
+  await hasRows(path, 3);
+  (await server.post(`${path}/delete_rows`, { where: 'id = 10' })).is(200);
+  (await server.delete('/api/v2/catalogs/sizes?cascade=true')).is(200);
+  (await server.post('/api/v2/catalogs/undrop', { name: 'sizes' })).is(200);
+  await hasRows(path, 2);
+  (await server.post(`${path}/rows`, { rows: [{ id: 11, note: 'a' }] })).is(201);
+  (await server.post('/api/v2/catalogs/sizes/databases/d/rename', { newName: 'e' })).is(200);
+  path = '/api/v2/catalogs/sizes/databases/e/tables/t';
+  await hasRows(path, 3);
+  (await server.post(`${path}/rows`, { rows: [{ id: 12, note: 'b' }] })).is(201);
+  (await server.post('/api/v2/catalogs/sizes/rename', { newName: 'lengths' })).is(200);
+  await hasRows('/api/v2/catalogs/lengths/databases/e/tables/t', 4);
 });
 
 test('an object that is purged, or not retained, is deleted at once', async () => {
