@@ -6,23 +6,17 @@ import { join, resolve } from 'node:path';
 import { readRootToken, rootTokenFileName } from '../access/authentication/root_token.ts';
 import { adviceFor } from '../client/advice.ts';
 import { createClient, TabulariumError, Task, type TaskRecord, type TaskResultOf } from '../client/index.ts';
-import { OperatorError } from '../operator/operator_error.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { hasServerData, isServerRunning } from '../store/open_store.ts';
 import { type BackupLocation, parseBackupLocation } from './backup_location.ts';
 import type { Command } from './command.ts';
-import { exitCodes } from './exit_codes.ts';
+import { CommandError, exitCodes, exitKindOf } from './exit_codes.ts';
 
 /** How long a lost connection and a busy server are tolerated. */
 const retryForMs = 3_000;
 /** The backup was taken without damaged catalogs. */
 const incompleteExitCode = exitCodes.differs.code;
 const anyAddress = new Set(['0.0.0.0', '::']);
-
-/** No server is running. The message is for the operator. */
-export class NoServerError extends OperatorError {
-  override readonly name: string = 'NoServerError';
-}
 
 export const backUpServer: Command['run'] = async (settings, print, where) => {
   const to = parseBackupLocation(where ?? '', settings);
@@ -39,9 +33,10 @@ export const backUpServer: Command['run'] = async (settings, print, where) => {
   } catch (error) {
     if (!(error instanceof TabulariumError)) throw error;
     const lines = failureLines(error, url, progress.task());
-    if (settings.json) throw new OperatorError(lines.join('\n'), { cause: error });
+    const kind = exitKindOf(error);
+    if (settings.json) throw new CommandError(kind, lines.join('\n'), { cause: error });
     for (const line of lines) printError(line);
-    process.exitCode = 1;
+    process.exitCode = exitCodes[kind].code;
     return undefined;
   }
 };
@@ -58,7 +53,7 @@ function urlOf({ url, host, port, tlsCertFile }: Settings): string {
 
 /**
  * Reads the token only while a server has the data directory open: otherwise another program could listen on the address and receive it.
- * Throws SettingsError, NoServerError.
+ * Throws SettingsError, CommandError.
  */
 function tokenOfRunning(settings: Settings): string {
   const dataDirectory = resolve(settings.dataDir);
@@ -68,7 +63,8 @@ function tokenOfRunning(settings: Settings): string {
       `${dataDirectory} does not contain the data of a server: choose another with --data-dir, or set TABULARIUM_TOKEN`,
     );
   if (!isServerRunning(location))
-    throw new NoServerError(
+    throw new CommandError(
+      'unavailable',
       `no server is running on ${dataDirectory}: start it and repeat the command, or copy the directory while no server uses it ` +
         `(cp -a ${dataDirectory} <copy>); start a server on the copy with --data-dir=<copy>`,
     );

@@ -62,7 +62,7 @@ const auditVerifyCommand: Command = {
 const backupServerCommand: Command = {
   name: 'backup server',
   argument: 'target',
-  doc: 'Requests a backup of the whole running server and waits for it: in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Exits with 1 if the backup fails, with 6 if it was taken without damaged catalogs.',
+  doc: 'Requests a backup of the whole running server and waits for it: in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Exits with 6 if it was taken without damaged catalogs.',
   settings: ['dataDir', 'config', 'store', 'host', 'port', 'token'],
   examples: [
     'tabularium backup server /var/backups/tabularium',

@@ -24,6 +24,13 @@ export const exitCodes = {
 
 export type ExitKind = keyof typeof exitCodes;
 
+/** Of a call of a server that failed. `status`: as `TabulariumError` has it. */
+export function exitKindOf({ status }: { readonly status: number }): ExitKind {
+  if (status === 401 || status === 403) return 'denied';
+  if (status === 0 || status === 503) return 'unavailable';
+  return status === 200 ? 'taskFailed' : 'failed';
+}
+
 /** A failure with an exit code of its own. The message says what is wrong and what to do. */
 export class CommandError extends OperatorError {
   override readonly name = 'CommandError';

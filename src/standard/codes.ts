@@ -283,9 +283,9 @@ export const codes = define({
   REMOTE_REFUSED: {
     status: 400,
     meaning:
-      'A remote server that data is read from or written to refused the request: no such object, no access, or too large.',
+      'A remote server or a directory that data is read from or written to refused it: no such object, no access, or too large.',
     client:
-      'Correct the address or the credentials; `result.remoteStatus` is the status that the remote server returned.',
+      'Correct the address, directory or credentials; `result.remoteStatus` is the status that the remote server returned.',
   },
   STATEMENT_TIMEOUT: {
     status: 400,

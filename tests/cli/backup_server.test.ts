@@ -126,7 +126,7 @@ describe('a running server', () => {
       ],
     ] as const) {
       const { status, out, errors } = await backupServer([target, ...serverFlags()], { TABULARIUM_TOKEN: token });
-      assert.deepEqual([status, out], [1, '']);
+      assert.deepEqual([status, out], [4, '']);
       assert.match(errors, message);
     }
     assert.deepEqual(await filesIn(target), []);
@@ -143,9 +143,12 @@ describe('a running server', () => {
     mkdirSync(target);
     writeFileSync(join(target, 'server_backups'), 'a file where a directory has to be');
     const { status, out, errors } = await backupServer([target, ...serverFlags()]);
-    assert.deepEqual([status, out], [1, '']);
+    assert.deepEqual([status, out], [5, '']);
     assert.match(errors, /^failed/m);
-    assert.match(errors, /^FAULT: .*the directory of the backup cannot be used: ENOTDIR \(REMOTE_REFUSED\)$/m);
+    assert.match(
+      errors,
+      /^FAULT: .*the directory of the backup cannot be used: there is a file .* \(ENOTDIR\) \(REMOTE_REFUSED\)$/m,
+    );
     assert.match(errors, /^What to do: see \/api\/v2\/tasks\/\S+$/m);
   });
 
@@ -161,7 +164,7 @@ describe('a running server', () => {
         { TABULARIUM_TOKEN: process.token },
         (output) => output.includes('pending') && process.child.kill('SIGKILL'),
       );
-      assert.deepEqual([status, out], [1, '']);
+      assert.deepEqual([status, out], [3, '']);
       assert.match(errors, /^task \/api\/v2\/tasks\/\S+\npending\nFAULT: no response from /);
       assert.match(errors, /^The task \S+ was submitted: the server continues it, also after a restart\.$/m);
     } finally {
@@ -172,7 +175,7 @@ describe('a running server', () => {
   it('does not answer at another address', options, async () => {
     const target = join(from.directory, 'no answer');
     const { status, out, errors } = await backupServer([target, '--url=http://127.0.0.1:1', `--data-dir=${dataDir}`]);
-    assert.deepEqual([status, out], [1, '']);
+    assert.deepEqual([status, out], [3, '']);
     assert.match(errors, /^FAULT: no response from http:\/\/127\.0\.0\.1:1 .*\nSet the URL of the server with --url/m);
   });
 });
@@ -207,7 +210,7 @@ describe('a stopped server', () => {
     const { port } = stranger.address() as { port: number };
     const run = await backupServer([join(root, 'all'), `--url=http://127.0.0.1:${port}`, `--data-dir=${dataDir}`]);
     stranger.close();
-    assert.deepEqual([run.status, run.out, connections], [1, '', 0]);
+    assert.deepEqual([run.status, run.out, connections], [3, '', 0]);
     assert.match(
       run.errors,
       /^no server is running on .*: start it and repeat the command, or copy the directory .*\n$/,

@@ -5,9 +5,9 @@ import { dirname, isAbsolute, resolve, sep } from 'node:path';
 import { createOperatorDirectory } from '../../operator/operator_directory.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import type { BackupTarget } from './backup_target.ts';
-import { DirectoryTarget } from './directory_target.ts';
+import { DirectoryTarget, unusableDirectory } from './directory_target.ts';
 import { ObjectStoreTarget } from './object_store_target.ts';
 
 export type TargetRequest =
@@ -54,7 +54,7 @@ export class BackupTargets {
     const path = await this.#allowed(request.path, direction);
     if (direction === 'to')
       await createOperatorDirectory(path).catch((cause) => {
-        throw new Failure('REMOTE_REFUSED', 'the directory of the backup cannot be created', {}, { cause });
+        throw unusableDirectory(cause);
       });
     // Resolved again: a symbolic link that was created meanwhile must not lead elsewhere.
     return new DirectoryTarget(await this.#allowed(request.path, direction));

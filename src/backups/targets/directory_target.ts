@@ -11,6 +11,13 @@ import type { BackupTarget, TargetFile } from './backup_target.ts';
 
 /** Errors that the operator must fix; others may be transient. */
 const lasting = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENAMETOOLONG', 'ENOENT']);
+const reasons: Readonly<Record<string, string>> = {
+  EEXIST: 'there is a file in its place',
+  ENOTDIR: 'there is a file in the place of a directory',
+  EACCES: 'the user of the server has no access',
+  EPERM: 'the user of the server has no access',
+  EROFS: 'the file system is read-only',
+};
 const full = new Set(['ENOSPC', 'EDQUOT']);
 /** Suffix of unfinished files. After a crash they are in the folder of their backup, and are removed with it. */
 const unfinished = '.part';
@@ -112,6 +119,13 @@ async function sealFile(path: string): Promise<void> {
   }
 }
 
+/** What is wrong with the directory, without its path on this machine. */
+export function unusableDirectory(cause: unknown): Failure {
+  const { code = '' } = cause as NodeJS.ErrnoException;
+  const reason = Object.hasOwn(reasons, code) ? `${reasons[code]} (${code})` : code || 'it cannot be created';
+  return new Failure('REMOTE_REFUSED', `the directory of the backup cannot be used: ${reason}`, {}, { cause });
+}
+
 /** System errors contain file names of this machine, which belong in the log only. */
 async function mapErrors<T>(work: Promise<T>): Promise<T> {
   try {
@@ -120,8 +134,7 @@ async function mapErrors<T>(work: Promise<T>): Promise<T> {
     if (cause instanceof Failure) throw cause;
     const { code = '' } = cause as NodeJS.ErrnoException;
     if (full.has(code)) throw new Failure('STORAGE_FULL', 'the disk of the backup is full', {}, { cause });
-    if (lasting.has(code))
-      throw new Failure('REMOTE_REFUSED', `the directory of the backup cannot be used: ${code}`, {}, { cause });
+    if (lasting.has(code)) throw unusableDirectory(cause);
     throw cause;
   }
 }

@@ -1,7 +1,8 @@
 // The exit code and the message of a failure of a command that calls a server.
 import { TabulariumError } from '../../client/errors.ts';
 import { OperatorError } from '../../operator/operator_error.ts';
-import { type ExitKind, exitCodes } from '../exit_codes.ts';
+import { exitCodes, exitKindOf } from '../exit_codes.ts';
+import type { HasFlag } from './failure_advice.ts';
 
 export { CommandError, exitCodes } from '../exit_codes.ts';
 
@@ -12,8 +13,8 @@ export interface ShownFailure {
   readonly record: Readonly<Record<string, unknown>>;
 }
 
-/** Undefined: not a failure that a user can correct, but a defect. */
-export async function shownFailure(error: unknown): Promise<ShownFailure | undefined> {
+/** `hasFlag`: of the command that failed. Undefined: not a failure that a user can correct, but a defect. */
+export async function shownFailure(error: unknown, hasFlag: HasFlag = () => false): Promise<ShownFailure | undefined> {
   if (error instanceof OperatorError) {
     const { exitCode, message } = error;
     return { exitCode, message, record: { code: 'COMMAND_FAILED', message, result: {} } };
@@ -24,19 +25,13 @@ export async function shownFailure(error: unknown): Promise<ShownFailure | undef
   for (const violation of violationsOf(result)) lines.push(`  ${violation}`);
   // It needs the declarations, which most commands do without.
   const { adviceHere } = await import('./failure_advice.ts');
-  lines.push(adviceHere(error));
+  lines.push(adviceHere(error, hasFlag));
   if (error.status >= 500 && requestId !== undefined) lines.push(`request ${requestId} in the log of the server`);
   return {
-    exitCode: exitCodes[kindOf(error)].code,
+    exitCode: exitCodes[exitKindOf(error)].code,
     message: lines.join('\n'),
     record: { code, message, result, ...(requestId === undefined ? {} : { requestId }) },
   };
-}
-
-function kindOf({ status }: TabulariumError): ExitKind {
-  if (status === 401 || status === 403) return 'denied';
-  if (status === 0 || status === 503) return 'unavailable';
-  return status === 200 ? 'taskFailed' : 'failed';
 }
 
 function violationsOf({ violations }: TabulariumError['result']): string[] {

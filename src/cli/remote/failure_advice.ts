@@ -17,8 +17,11 @@ const ownAdvice: Readonly<Record<string, string>> = {
     '"tabularium --help" lists the commands for what is not SQL; in a session, \\? lists what lists, describes and selects objects',
 };
 
+/** The command that failed accepts this flag. */
+export type HasFlag = (flag: string) => boolean;
+
 /** One or more lines. Those that say what `result` contains come first. */
-export function adviceHere(error: TabulariumError): string {
+export function adviceHere(error: TabulariumError, hasFlag: HasFlag): string {
   const { code, message, result } = error;
   const commands = commandsFor(message);
   if (commands.length > 0) {
@@ -30,7 +33,23 @@ export function adviceHere(error: TabulariumError): string {
   if (list !== undefined) return `"tabularium ${list}" shows which exist; --help says how.`;
   const own = Object.hasOwn(ownAdvice, code) ? ownAdvice[code] : undefined;
   const declared = Object.hasOwn(codes, code) ? codes[code as keyof typeof codes].client : adviceFor(error);
-  return own ?? withValues(declared, result).replace('use PUT', 'give --if-exists return');
+  return own ?? withFlags(withValues(withoutAbsent(declared, result), result), hasFlag);
+}
+
+/** Leaves out what an advice says of fields that `result` does not have. */
+function withoutAbsent(advice: string, result: TabulariumError['result']): string {
+  const isAbsent = (part: string) =>
+    [...part.matchAll(/`result\.(\w+)`/g)].some(([, name = '']) => result[name] === undefined);
+  const parts = advice.replace(/\.$/, '').split('; ');
+  const kept = parts.filter((part) => !isAbsent(part));
+  const [first = '', ...more] = kept;
+  if (first === '') return 'Correct what the message says.';
+  return `${[first.charAt(0).toUpperCase() + first.slice(1), ...more].join('; ')}.`;
+}
+
+function withFlags(advice: string, hasFlag: HasFlag): string {
+  if (hasFlag('--if-exists')) return advice.replace('use PUT', 'give --if-exists return');
+  return advice.replace(/,? or use PUT/, hasFlag('--create') ? ', or leave out --create' : '');
 }
 
 /** The command that lists a category; undefined if none does. */

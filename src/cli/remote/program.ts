@@ -156,14 +156,18 @@ export async function runRemote(
     command.exitOverride();
     if (isJson) command.configureOutput({ outputError: () => undefined });
   }
+  let ran: Command | undefined;
+  program.hook('preAction', (_, command) => {
+    ran = command;
+  });
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return stopping.exitCode() ?? Number(process.exitCode ?? exitCodes.succeeded.code);
   } catch (error) {
     // Of a command that was stopped, only that its work may go on is of interest.
     const exitCode = stopping.exitCode();
-    if (exitCode === undefined) return await reported(error, isJson);
-    if (error instanceof NotCancelled) await reported(error, isJson);
+    if (exitCode === undefined) return await reported(error, isJson, ran);
+    if (error instanceof NotCancelled) await reported(error, isJson, ran);
     return exitCode;
   } finally {
     stopping.end();
@@ -179,8 +183,8 @@ export const allCommands = (command: Command): readonly Command[] => [
   ...command.commands.flatMap(allCommands),
 ];
 
-/** Writes a failure to the standard error. @returns the exit code. Throws what is a defect. */
-async function reported(error: unknown, isJson: boolean): Promise<number> {
+/** Writes a failure of `command` to the standard error. @returns the exit code. Throws what is a defect. */
+async function reported(error: unknown, isJson: boolean, command: Command | undefined): Promise<number> {
   // The parser has written its message, or the help that was asked for.
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return exitCodes.succeeded.code;
@@ -188,7 +192,7 @@ async function reported(error: unknown, isJson: boolean): Promise<number> {
     if (isJson) process.stderr.write(`${exactJson(record)}\n`);
     return exitCodes.usage.code;
   }
-  const shown = await shownFailure(error);
+  const shown = await shownFailure(error, (flag) => command?.options.some(({ long }) => long === flag) === true);
   if (!shown) throw error;
   process.stderr.write(`${isJson ? exactJson(shown.record) : shown.message}\n`);
   return shown.exitCode;

@@ -14,12 +14,15 @@ let server: TestServer;
 let line: CommandLine;
 
 before(async () => {
-  server = await start();
   line = newCommandLine();
+  server = await start({ backupDirectories: line.directory });
   const write = (name: string, text: string) => writeFileSync(join(line.directory, name), text);
   write('token', server.token);
   assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
   await server.client.databases.create({ name: 'shop' });
+  const columns = [{ name: 'a', type: 'INT' }] as const;
+  await server.client.databases('shop').tables.create({ name: 'there', columns }).done();
+  write('rows.csv', 'a\n1\n');
   write('bad.yaml', 'kind: table\n  a: [\n');
   mkdirSync(join(line.directory, 'edited/tabularium'), { recursive: true });
   const profiles = { default: { url: 'nope', token: 'x', user: 'ada' } };
@@ -50,6 +53,16 @@ const cases: readonly (readonly [readonly string[], number, RegExp, RunOptions['
   [sql('SELECT FROM WHERE'), 1, /\nCorrect the SQL at line 1 and column \d+\.\n$/],
   [['tables', 'get', 'shop.missing'], 1, /\n"tabularium tables list" shows which exist; --help says how\.\n$/],
   [['databases', 'create', 'shop'], 1, /^OBJECT_ALREADY_EXISTS: [\s\S]*give --if-exists return/],
+  [
+    ['load', 'rows.csv', '-d', 'shop', '-t', 'there', '--create'],
+    1,
+    /^OBJECT_ALREADY_EXISTS: .*\nChoose another name, or leave out --create\.\n$/,
+  ],
+  [
+    ['load', 'rows.csv', '-d', 'shop', '-t', 'there', '--mode', 'upsert'],
+    5,
+    /^INVALID_PARAMETER: .*primary key\n(?: {2}\/mode: .*\n)?Correct (?!.*violations)/,
+  ],
   [
     ['tables', 'list', '-d', 'shop', '--limit', 'abc'],
     2,
@@ -105,6 +118,16 @@ it('a server that is not there is named, with its URL', async () => {
   const { code, stderr } = await line.run(['login', '--token-file', 'token', '--url', url]);
   assert.equal(code, 3, stderr);
   assert.ok(stderr.startsWith(`NO_ANSWER: POST ${url}/api/v2/users/identify: `), stderr);
+});
+
+it('a file in the place of the directory of a backup is what the message speaks of', async () => {
+  const to = JSON.stringify({ path: join(line.directory, 'rows.csv') });
+  const { code, stderr } = await line.run(['databases', 'backup', 'shop', '--to', to]);
+  assert.equal(code, 5, stderr);
+  assert.match(
+    stderr,
+    /^REMOTE_REFUSED: task \S+: the directory .* there is a file in .* \(E\w+\)\nCorrect the address, directory or .*s\.\n$/,
+  );
 });
 
 it('a file that this user may not read is said to be one', () => {
