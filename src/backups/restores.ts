@@ -27,6 +27,7 @@ import {
   unusableBackup,
 } from './manifest.ts';
 import { type MetadataCategory, restoredObject } from './metadata_objects.ts';
+import { otherBackups } from './other_backups.ts';
 import { restoreViews, type ViewToRestore } from './restored_views.ts';
 import {
   type BackupTarget,
@@ -188,26 +189,30 @@ export class Restores {
    * read the original object, or, if that no longer exists, to read all catalogs. Whoever has the keys of an object store can read its
    * contents anyway.
    */
-  async #authorizeSource({ of }: Manifest, { from }: RestoreRequest, principal: Principal): Promise<void> {
-    if (from.kind !== 'directory') return;
-    const { authorizer, catalog } = this.#parts;
-    const chain = await catalog.findChain(of.id);
-    if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', chain))
+  async #authorizeSource(manifest: Manifest, request: RestoreRequest, principal: Principal): Promise<void> {
+    if (!(await this.#mayReadSource(manifest, request, principal)))
       throw new Failure(
         'FORBIDDEN',
         'this needs the privilege read on the object of the backup, or on all catalogs if that no longer exists',
       );
   }
 
+  async #mayReadSource({ of }: Manifest, { from }: RestoreRequest, principal: Principal): Promise<boolean> {
+    if (from.kind !== 'directory') return true;
+    const { authorizer, catalog } = this.#parts;
+    return authorizer.isAllowedOn(principal, 'read', 'catalogs', await catalog.findChain(of.id));
+  }
+
   /** Chooses the backup; every attempt uses the same one. */
   async #chooseBackup(
-    { taskId, request }: TaskRecord<'restore'>,
+    { taskId, request, principal }: TaskRecord<'restore'>,
     secret: TargetSecret,
     target: BackupTarget,
     files: ReadonlyMap<string, TargetFile>,
     signal: AbortSignal,
   ): Promise<Chosen> {
     const requestedId = secret.chosen?.backupId ?? request.backupId;
+    const others: Manifest[] = [];
     for (const id of requestedId === undefined ? listBackupIds(files) : [requestedId]) {
       if (!files.has(manifestPath(id))) throw backupNotFound(id);
       const { manifest, digest } = await loadManifest(target, id, signal);
@@ -219,8 +224,9 @@ export class Restores {
         return { manifest, databases };
       }
       if (requestedId !== undefined) throw objectNotFound('backups', id, mismatchReason(manifest, request));
+      if (await this.#mayReadSource(manifest, request, principal)) others.push(manifest);
     }
-    throw backupNotFound();
+    throw backupNotFound(undefined, noMatchReason(others, request));
   }
 
   async #restore(
@@ -329,6 +335,17 @@ function databasesOf({ of, databases }: Manifest, { category, database }: Restor
     return found.length === 1 ? found : undefined;
   }
   return of.category === category ? databases : undefined;
+}
+
+/** `others`: backups that do not match the request, and that the caller may read. */
+function noMatchReason(others: readonly Manifest[], { category, database }: RestoreRequest): string {
+  const found = otherBackups(others);
+  if (others.length === 0) return found;
+  if (database !== undefined)
+    return `none of the backups in this target has a database ${JSON.stringify(database)}: ${found}`;
+  return category === 'catalogs'
+    ? `there is no backup of a catalog in this target: ${found}; restore a database into a catalog`
+    : `there is no backup of a database in this target: ${found}; name one of the databases in \`database\``;
 }
 
 function mismatchReason({ of }: Manifest, { category, database }: RestoreRequest): string {

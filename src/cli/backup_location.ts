@@ -44,7 +44,10 @@ export async function openBackupTarget(where: string, settings: Settings): Promi
   const target = parseBackupLocation(where, settings);
   if ('s3' in target) return storeOf(target.s3);
   const status = await stat(target.path).catch(() => undefined);
-  if (!status?.isDirectory()) throw new SettingsError(`the directory ${target.path} does not exist`);
+  if (!status?.isDirectory())
+    throw new SettingsError(
+      status ? `${target.path} is not a directory` : `the directory ${target.path} does not exist`,
+    );
   return new DirectoryTarget(target.path);
 }
 

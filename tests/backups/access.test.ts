@@ -160,6 +160,10 @@ describe('backups', () => {
       );
     };
     await attempt(maker, 'stolen', 'FORBIDDEN');
+    // Of which objects there are backups is not said either.
+    const unseen = await endOf(await maker.post('/api/v2/catalogs/own/databases/restore', { name: 'unseen', from }));
+    const message = 'the backup does not exist in this target';
+    unseen.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND', message } });
     await grant(server, 'users/maker', [['read', '/catalogs/secret']]);
     await attempt(maker, 'made');
     (await server.get('/api/v2/catalogs/own/databases/made')).is(200, '0', { owner: 'maker' });

@@ -18,6 +18,7 @@ import {
   startBackingUp,
   type Target,
 } from './backing_up.ts';
+import { command } from './whole_server.ts';
 
 let backing: BackupServer;
 let server: TestServer;
@@ -239,6 +240,33 @@ describe('a backup', () => {
     });
     const missing = await restore(server, '/api/v2/catalogs/three/databases', { name: 'x', from: to, database: 'no' });
     missing.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
+    assert.match(
+      missing.text,
+      /has a database \\"no\\": it has backups of the catalog \\"two\\" \(databases: [^)]*\\"other\\"/,
+    );
+    const ofCatalog = { path: join(backing.directory, 'two-catalog') };
+    await backUpSucceeding(server, '/api/v2/catalogs/two', ofCatalog);
+    const forgotten = await restore(server, '/api/v2/catalogs/three/databases', { name: 'x', from: ofCatalog });
+    assert.match(
+      forgotten.text,
+      /no backup of a database in this target: it has backups of the catalog \\"two\\".* in `database`/,
+    );
+    const ofDatabase = inDirectory('two-database');
+    await backUpSucceeding(server, '/api/v2/catalogs/two/databases/one', ofDatabase);
+    const asCatalog = await restore(server, '/api/v2/catalogs', { name: 'x', from: ofDatabase });
+    assert.match(
+      asCatalog.text,
+      /no backup of a catalog in this target: it has backups of the database \\"one\\"; restore a /,
+    );
+    const words = [
+      'restore',
+      'server',
+      ofCatalog.path,
+      `--data-dir=${join(server.dataDirectory, 'spool', 'restored')}`,
+    ];
+    const { status, out, errors } = await command(words);
+    assert.equal(status, 1, out + errors);
+    assert.match(out, /^FAULT: there is no backup of a server in this target: it has backups of the catalog "two" /m);
     const { backupId } = backedUpDatabase;
     const wrong = await restore(server, '/api/v2/catalogs', { name: 'x', from: to, backupId });
     wrong.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });

@@ -108,6 +108,8 @@ describe('a damaged backup', () => {
     );
     assert.match(text, /All files exist and are unchanged\.\n$/);
     assert.equal(code, 0, text);
+    const ofFile = await verify(await fileOf(intact, 0));
+    assert.deepEqual([ofFile.code, / is not a directory/.test(ofFile.text)], [2, true], ofFile.text);
   });
 
   const breaks: [string, (path: string) => Promise<void>, RegExp, RegExp][] = [

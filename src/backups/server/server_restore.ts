@@ -9,8 +9,9 @@ import { createDataDirectory } from '../../store/data_directory.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
 import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/sqlite/store_copy.ts';
 import { syncPath } from '../../store/sync_path.ts';
-import { unusableBackup } from '../manifest.ts';
-import { type BackupTarget, backupNotFound } from '../targets/backup_target.ts';
+import { type Manifest, unusableBackup } from '../manifest.ts';
+import { otherBackups } from '../other_backups.ts';
+import { type BackupTarget, backupNotFound, listBackupIds, listFiles, loadManifest } from '../targets/backup_target.ts';
 import { downloadPart } from '../targets/download_part.ts';
 import { readKeys } from './server_keys.ts';
 import {
@@ -85,8 +86,28 @@ export async function isEmptyDirectory(directory: string): Promise<boolean> {
 async function chooseManifest(target: BackupTarget, { backupId, signal }: ServerRestore): Promise<ServerManifest> {
   const { whole: complete } = await listServerBackups(target, signal);
   const id = backupId ?? complete[0];
-  if (id === undefined || !complete.includes(id)) throw backupNotFound(backupId);
+  if (id === undefined || !complete.includes(id))
+    throw backupNotFound(backupId, await reasonOf(target, complete, signal));
   return loadServerManifest(target, id, signal);
+}
+
+/** How many backups of other kinds are read for a message. */
+const othersMax = 5;
+
+/** Of a target without the backup of a server that is to be restored. */
+async function reasonOf(target: BackupTarget, complete: readonly string[], signal: AbortSignal): Promise<string> {
+  const absent = 'the backup does not exist in this target';
+  if (complete.length > 0) return `${absent}: its newest backup of a server is ${complete[0]}`;
+  const others: Manifest[] = [];
+  for (const id of listBackupIds(await listFiles(target, signal)).slice(0, othersMax))
+    others.push(
+      ...(await loadManifest(target, id, signal).then(
+        ({ manifest }) => [manifest],
+        () => [],
+      )),
+    );
+  if (others.length === 0) return absent;
+  return `there is no backup of a server in this target: ${otherBackups(others)}; a running server restores them (docs/backup.md)`;
 }
 
 export const findFile = ({ files }: ServerManifest, path: string) =>

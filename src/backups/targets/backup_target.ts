@@ -59,5 +59,5 @@ export async function loadManifest(
   return readManifest(bytes.toString(), backupId);
 }
 
-export const backupNotFound = (backupId?: string): Failure =>
-  objectNotFound('backups', backupId ?? 'newest', 'the backup does not exist in this target');
+export const backupNotFound = (backupId?: string, message = 'the backup does not exist in this target'): Failure =>
+  objectNotFound('backups', backupId ?? 'newest', message);
