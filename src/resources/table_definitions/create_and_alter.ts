@@ -11,7 +11,14 @@ import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType, widens } from '../../model/types.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
-import { Failure, invalidParameter, objectNotFound, type Violation } from '../../standard/failure.ts';
+import {
+  Failure,
+  invalidParameter,
+  objectNotFound,
+  type Violation,
+  violationsFailure,
+  violationsOf,
+} from '../../standard/failure.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import { defined, describe, dottedNames } from '../records/fields.ts';
@@ -244,7 +251,7 @@ export async function changeTable(
   const chain = await context.catalog.require(path);
   const [root, database, table] = chain;
   const { warehouse } = root.spec;
-  const next = await nextSpec(change, table, warehouse, context);
+  const next = await pointingIntoRequest(change, () => nextSpec(change, table, warehouse, context));
   const engineChange = engineChangeOf(change, chain, next, context);
   if (!engineChange && options.after?.length)
     throw invalidParameter(
@@ -253,7 +260,8 @@ export async function changeTable(
       'applies only to changes that run as a task; this change affects only the record',
     );
   if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
-    await checkDefaults(next.columns, table.spec.columns, await context.warehouses.use(warehouse));
+    const engine = await context.warehouses.use(warehouse);
+    await pointingIntoRequest(change, () => checkDefaults(next.columns, table.spec.columns, engine));
   }
   const outcome = await context.catalog.update<TableSpec>(table, {
     spec: next,
@@ -274,6 +282,24 @@ export async function changeTable(
   });
   if (outcome.taskId !== undefined) return { accepted: await acceptedTask(outcome.taskId, 'alter_table', context) };
   return { chain: [root, database, outcome.object] };
+}
+
+/** A change of a single column has its fields at the top: violations of the definition of the table point there. */
+async function pointingIntoRequest<T>(change: TableChange, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isOfColumn = change.kind === 'addColumn' || change.kind === 'changeColumn';
+    if (!(error instanceof Failure) || !isOfColumn) throw error;
+    const moved = violationsOf(error).map((violation) => ({
+      ...violation,
+      pointer: violation.pointer.replace(/^\/columns(?:\/\d+)?/, ''),
+    }));
+    const [was, is] = [violationsOf(error)[0]?.pointer, moved[0]?.pointer];
+    if (is === undefined) throw error;
+    const text = error.message.replace(`${was}: `, is === '' ? '' : `${is}: `);
+    throw violationsFailure(error.code, text, moved);
+  }
 }
 
 function engineChangeOf(change: TableChange, chain: TableChain, next: TableSpec, context: Context): Change | undefined {

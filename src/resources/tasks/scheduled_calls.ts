@@ -26,7 +26,8 @@ export class ScheduledCalls {
     this.#categories = categories;
   }
 
-  readonly check: CheckCall = ({ on, action, body = {} }) => {
+  readonly check: CheckCall = ({ on, action, body: given }) => {
+    const body = given ?? {};
     for (const field of fieldsOfRun)
       if (Object.hasOwn(body, field))
         throw invalidParameter(
@@ -35,13 +36,15 @@ export class ScheduledCalls {
           'is of the run and not of the request: the schedule says it',
         );
     const { endpoint } = this.#route(on, action);
-    if (endpoint.bodyRequired && Object.keys(body).length === 0)
-      throw invalidParameter('/request/body', 'required', `is required by the action ${action}`);
+    const isEmpty = Object.keys(body).length === 0;
+    const required = () => invalidParameter('/request/body', 'required', `is required by the action ${action}`);
+    if (endpoint.bodyRequired && given === undefined) throw required();
     try {
       this.#checked(endpoint, body);
     } catch (error) {
       throw withPointerPrefix(error, '/request/body');
     }
+    if (endpoint.bodyRequired && isEmpty) throw required();
     const shown = { on, action, body: readableFields(body, endpoint.body) };
     return { shown, body };
   };

@@ -311,7 +311,9 @@ test('a schedule whose request the API would refuse is refused, with a pointer t
   await requireScheduleRefused(request('rename', { newName: 'x' }), '/request/action');
   await requireScheduleRefused(request('optimize', {}, '/api/v2/warehouses/default'), '/request/on');
   await requireScheduleRefused(request('optimize', {}, 'https://example.com/'), '/request/on');
-  await requireScheduleRefused(request('load', {}), '/request/body');
+  await requireScheduleRefused(request('load', {}), '/request/body/source');
+  await requireScheduleRefused(request('query', {}, '/api/v2/databases/shop'), '/request/body/sql');
+  await requireScheduleRefused({ request: { ...request('load', {}).request, body: undefined } }, '/request/body');
   await requireScheduleRefused(request('update', { set: { who: '1' } }), '/request/body/where');
   await requireScheduleRefused(
     request('delete_rows', { where: 'true', what: 1 }),

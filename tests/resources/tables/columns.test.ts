@@ -56,6 +56,21 @@ scenarios(
       afterwards: async (client) =>
         assert.deepEqual(await client.rows('shop', 'SELECT DISTINCT must FROM orders'), [[1]]),
     },
+    ...(
+      [
+        ['POST', '', { name: 'no', type: 'INT', defaultValue: "'x'" }, '/defaultValue'],
+        ['PATCH', '/n', { defaultValue: 'now(' }, '/defaultValue'],
+        ['PATCH', '/n', { type: 'SMALLINT', defaultValue: 'now(' }, '/defaultValue'],
+      ] as const
+    ).map(([method, path, body, pointer]) => ({
+      name: `${method} of ${JSON.stringify(body)} points to ${pointer}`,
+      method,
+      url: `${orders}/columns${path}`,
+      body,
+      status: 400,
+      code: 'INVALID_PARAMETER' as const,
+      pointer,
+    })),
     {
       name: 'one that is there already',
       method: 'POST',
