@@ -6,7 +6,7 @@ import type { Endpoint } from '../../standard/endpoint.ts';
 import { bodyOf, type Parameters } from '../../standard/parameters.ts';
 import { hasBody, type ReceivedBody, readBody } from './body.ts';
 import type { BodyBudget } from './body_budget.ts';
-import { type BodyForm, checkedBody, fieldsOf, textFieldOf } from './body_text.ts';
+import { type BodyForm, checkedBody, fieldsOf, textFieldOf, textFieldOfEmpty } from './body_text.ts';
 import type { BodyThreads } from './body_threads.ts';
 
 export interface BodyLimits {
@@ -60,7 +60,9 @@ export class Bodies {
     const { mediaTypes } = parameters;
     const form: BodyForm = {
       mediaTypes,
-      textField: received?.bytes ? textFieldOf(incoming.headers, mediaTypes, endpoint.textBodies) : undefined,
+      textField: received?.bytes
+        ? textFieldOf(incoming.headers, mediaTypes, endpoint.textBodies)
+        : textFieldOfEmpty(incoming.headers['content-type'], endpoint.textBodies),
       valuesMax: endpoint.rowsIn === undefined ? requestBodyValuesMax : rowsBodyValuesMax,
       required: endpoint.bodyRequired ?? false,
     };

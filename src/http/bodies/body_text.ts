@@ -37,11 +37,25 @@ export function textFieldOf(
   return textFields?.[type];
 }
 
+/** Of a request without content, whose media type is not checked: the field that it would have given. */
+export function textFieldOfEmpty(
+  contentType: string | undefined,
+  textFields: Readonly<Record<string, string>> | undefined,
+): string | undefined {
+  const type = contentType?.split(';')[0]?.trim().toLowerCase() ?? '';
+  return textFields && Object.hasOwn(textFields, type) ? textFields[type] : undefined;
+}
+
 /** Throws UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, BODY_TOO_LARGE, EMPTY_BODY, INVALID_PARAMETER, UNKNOWN_FIELD. */
 export function checkedBody(bytes: Uint8Array, form: BodyForm, check: Check | undefined): CheckedBody {
   const body = bytes.length === 0 ? { fields: {}, wideNumbers: false } : decoded(bytes, form);
   if (form.required && Object.keys(body.fields).length === 0)
-    throw new Failure('EMPTY_BODY', 'the body must be a JSON object with at least one field');
+    throw new Failure(
+      'EMPTY_BODY',
+      form.textField === undefined
+        ? 'the body must be a JSON object with at least one field'
+        : `the body is empty: with this Content-Type it must be the text of the field \`${form.textField}\``,
+    );
   check?.(body.fields);
   return body;
 }

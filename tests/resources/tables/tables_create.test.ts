@@ -274,10 +274,18 @@ for (const [description, sql, result] of sqlForms) {
   });
 }
 
+test('an empty text is not said to have to be JSON', async () => {
+  const empty = { body: '', headers: { 'content-type': 'application/sql' } };
+  const reply = (await server.request('POST', `${tables}/create`, empty)).is(400, 'EMPTY_BODY');
+  assert.match(reply.message, /^the body is empty: .* text of the field `sql`$/);
+});
+
 const sqlRefused: readonly [what: string, body: object, status: string][] = [
   ['no SQL', { sql: 'CREATE TABEL t (a INT)' }, '400 SQL_INVALID'],
   ['another statement', { sql: 'SELECT 1' }, '400 SQL_NOT_SUPPORTED'],
   ['two statements', { sql: 'CREATE TABLE t (a INT); CREATE TABLE u (a INT)' }, '400 SQL_NOT_SUPPORTED'],
+  ['another statement about what does not exist', { sql: 'DROP TABLE nothing' }, '400 SQL_NOT_SUPPORTED'],
+  ['a second statement', { sql: 'CREATE TABLE q (a INT); DROP TABLE q' }, '400 SQL_NOT_SUPPORTED'],
   ['from a query', { sql: 'CREATE TABLE t AS SELECT 1 AS a' }, '400 SQL_NOT_SUPPORTED'],
   ['a view', { sql: 'CREATE VIEW t AS SELECT 1' }, '400 SQL_NOT_SUPPORTED'],
   ['OR REPLACE', { sql: 'CREATE OR REPLACE TABLE t (a INT)' }, '400 SQL_NOT_SUPPORTED'],

@@ -94,10 +94,34 @@ async function planOf(connection: DuckDBConnection, sql: string, parents: Scratc
     if (plan === undefined) throw invalidSql(sql, numberTooLarge);
     if (!plan.error) return requireCreateTable(connection, sql, plan);
     const message = plan.error_message ?? 'the statement cannot be parsed';
+    if (attempt === 0) await requireKind(connection, sql);
     if (hasForeignKey(sql)) throw notSupported('foreign keys are not supported; leave out FOREIGN KEY and REFERENCES');
     if (attempt >= missingParentsMax || !(await parents.createMissing(message)))
       throw invalidSql(sql, message, plan.position);
   }
+}
+
+/** CREATE OR REPLACE LOCAL TEMPORARY TABLE */
+const headWordsMax = 6;
+const onlyCreateTable = 'only a CREATE TABLE statement is allowed here';
+const exactlyOne = 'the text must contain exactly one CREATE TABLE statement';
+
+/** Of a text that cannot be planned: what other statements lack is of no interest. A syntax error remains one. */
+async function requireKind(connection: DuckDBConnection, sql: string): Promise<void> {
+  const count = await connection.extractStatements(sql).then(
+    (statements) => statements.count,
+    () => undefined,
+  );
+  if (count === undefined || count === 0) return;
+  if (count > 1) throw notSupported(exactlyOne);
+  const words: string[] = [];
+  for (const { text } of tokensOf(sql)) if (words.push(text) === headWordsMax) break;
+  if (
+    !/^create (?:or replace )?(?:(?:local|global|temp|temporary|persistent|unlogged) ){0,2}table\b/i.test(
+      words.join(' '),
+    )
+  )
+    throw notSupported(onlyCreateTable);
 }
 
 async function requireCreateTable(
@@ -110,10 +134,10 @@ async function requireCreateTable(
   if (only === undefined) throw invalidSql(sql, 'the text contains no statement');
   // The plan omits statements that have no plan of their own; the parser counts them.
   if (plans.length > 1 || (await connection.extractStatements(sql)).count !== 1) {
-    throw notSupported('the text must contain exactly one CREATE TABLE statement');
+    throw notSupported(exactlyOne);
   }
   if (only.type !== 'LOGICAL_CREATE_TABLE' || only.info === undefined) {
-    throw notSupported('only a CREATE TABLE statement is allowed here');
+    throw notSupported(onlyCreateTable);
   }
   if (only.children)
     throw notSupported('CREATE TABLE ... AS SELECT is not supported here: use POST .../tables with `asSelect`');
