@@ -256,7 +256,7 @@ class TypeParser {
     const numbers: number[] = [];
     do {
       const digits = this.#next();
-      if (!/^\d{1,9}$/.test(digits)) throw this.#syntaxError(`"${digits}" is not a number`);
+      if (!/^\d+$/.test(digits)) throw this.#syntaxError(`"${digits}" is not a number`);
       numbers.push(Number(digits));
     } while (this.#peek() === ',' && numbers.length < countMax && this.#take(','));
     this.#take(')');

@@ -65,6 +65,9 @@ test('an invalid type is refused with a message', () => {
     `${'ARRAY<'.repeat(typeDepthMax + 1)}INT${'>'.repeat(typeDepthMax + 1)}`, `INT${'[]'.repeat(typeDepthMax + 1)}`, 'ARRAY<'.repeat(10_000),
   ]; // biome-ignore format: a list
   for (const text of invalidTypes) assert.throws(() => parseType(text), TypeSyntaxError, text.slice(0, 80));
+  for (const digits of ['1048577', '99999999999', '9'.repeat(400)])
+    assert.throws(() => parseType(`VARCHAR(${digits})`), /VARCHAR\(n\) requires 1 <= n <= 1048576/);
+  assert.throws(() => parseType('DECIMAL(99999999999,2)'), /DECIMAL\(p,s\) requires 1 <= p <= 38/);
 });
 
 const scalars = Object.keys(jsonForms).filter(

@@ -188,6 +188,7 @@ export function cleaned(message: string): string {
       .replace(/\n*(?:Did you mean|Candidate tables)[^\n]*/g, '')
       .replace(/(?<![\w/])(?:\/[\w.@-]+){2,}/g, '<file>')
       .replace(/__tabularium\w*/g, '<engine>')
+      .replace(/^NameListToString NOT IMPLEMENTED$/, 'a name has at most three parts: catalog.database.table')
       .trim()
       .slice(0, 2000)
   );

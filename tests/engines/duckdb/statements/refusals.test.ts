@@ -47,6 +47,15 @@ IMPORT DATABASE '/tmp/x'|COPY FROM DATABASE memory TO x|COMMENT ON TABLE t IS 'x
   for (const sql of rest.split(/[|\n]/)) assert.equal((await failureOf(run(sql))).code, 'SQL_NOT_SUPPORTED', sql);
 });
 
+test('a name of more than three parts is refused in plain words', async () => {
+  for (const sql of ['SELECT * FROM a.b.c.d', 'SELECT 1; SELECT * FROM a.b.c.d', 'INSERT INTO a.b.c.d VALUES (1)']) {
+    const { code, message } = await failureOf(run(sql));
+    assert.doesNotMatch(message, /NOT IMPLEMENTED/, sql);
+    if (!sql.includes(';'))
+      assert.deepEqual([code, /at most three parts/.test(message)], ['SQL_INVALID', true], message);
+  }
+});
+
 const f = join(world.spool, 'secret.csv');
 const quoted = f.replaceAll("'", "''");
 writeFileSync(f, 'hidden,b\n1,2\n');
