@@ -307,7 +307,7 @@ export const codes = define({
   MEMORY_LIMIT_EXCEEDED: {
     status: 400,
     meaning: 'The statement needs more memory than the warehouse allows.',
-    client: 'Make the statement cheaper, or raise `memoryLimitBytes`.',
+    client: 'Make the statement cheaper, or raise the limit, if the message names a setting.',
   },
   STATEMENT_QUARANTINED: {
     status: 400,

@@ -120,6 +120,17 @@ test('a process that exceeds its memory limit is killed and replaced', async () 
   assert.deepEqual(kindsOf(world), [...expectedEvents, ...expectedEvents, 'engineStarted']);
 });
 
+test('memory that the analysis of a statement lacks is not said to be that of the statement while it runs', async () => {
+  const world = await engineOf({ memoryLimitBytes: 64 * MiB });
+  const failure = await failureOf(analysisOf(world, `SELECT repeat('y', 1000000000)`));
+  assert.equal(failure.code, 'MEMORY_LIMIT_EXCEEDED');
+  assert.match(
+    failure.message,
+    /^the analysis of the statement .* its limit of 67108864 bytes: that is `memoryLimitBytes`/,
+  );
+  assert.equal((await world.run('SELECT 1')).rowCount, 1);
+});
+
 test('a killed process is replaced automatically, and its statements report the loss', async () => {
   const world = await engineOf();
   await world.table('t', { id: 'BIGINT' });

@@ -5,6 +5,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import { Admission, type AdmissionLimits, type AdmissionRequest } from '../../admission.ts';
 import { EngineProcess } from '../process/engine_process.ts';
+import { helperMemoryBytesMax } from '../process/process_launcher.ts';
 import type { OperationName, Operations } from '../process/protocol.ts';
 import type { Launch } from '../sandbox/sandbox.ts';
 
@@ -105,10 +106,28 @@ export class AnalysisProcesses {
       const process = await this.#acquire(isReader, request.signal, limits.queueWaitMs - queuedMs);
       try {
         return await process.call(operation, argument, { timeoutMs, signal: request.signal });
+      } catch (error) {
+        throw this.#namingLimit(error, isReader);
       } finally {
         this.#release(process);
       }
     });
+  }
+
+  /** A failure of too little memory says that it is not that of the statement while it runs. */
+  #namingLimit(error: unknown, isReader: boolean): unknown {
+    if (!(error instanceof Failure) || error.code !== 'MEMORY_LIMIT_EXCEEDED') return error;
+    const { memoryLimitBytes } = this.#options.settings().spec;
+    const { result, retryAfterSeconds, cause, outcome } = error;
+    const advice =
+      memoryLimitBytes < helperMemoryBytesMax
+        ? 'that is `memoryLimitBytes` of the warehouse'
+        : 'no setting raises that. Large constants are computed during the analysis';
+    const what = isReader
+      ? 'the analysis of the file before it is loaded'
+      : 'the analysis of the statement before it runs';
+    const message = `${what} needs more memory than its limit of ${memoryLimitBytes} bytes: ${advice}`;
+    return new Failure(error.code, message, result, { retryAfterSeconds, cause, outcome });
   }
 
   async #acquire(isReader: boolean, signal: AbortSignal, waitMs: number): Promise<EngineProcess> {

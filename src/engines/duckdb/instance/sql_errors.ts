@@ -98,7 +98,10 @@ export function failureOf(error: unknown, statement: StatementText): Error {
           'SPILL_LIMIT_EXCEEDED',
           'the statement needs more temporary disk space than the spill limit of the warehouse',
         )
-      : new Failure('MEMORY_LIMIT_EXCEEDED', 'the statement needs more memory than the memory limit of the warehouse');
+      : new Failure(
+          'MEMORY_LIMIT_EXCEEDED',
+          'the statement needs more memory than `memoryLimitBytes` of the warehouse',
+        );
   }
   // A commit on a full disk fails with an error of the transaction.
   if (/^(?:IO|TransactionContext) Error.*no space left/is.test(message)) return storageFull(error);

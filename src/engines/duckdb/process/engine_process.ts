@@ -361,7 +361,7 @@ export class EngineProcess {
           withUnknownOutcome(
             new Failure(
               'MEMORY_LIMIT_EXCEEDED',
-              'the statement needs more memory than the memory limit of the warehouse',
+              'the statement needs more memory than `memoryLimitBytes` of the warehouse',
             ),
           ),
         );

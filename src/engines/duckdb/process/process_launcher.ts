@@ -8,7 +8,7 @@ import { catalogsDirectory } from '../storage/catalog_files.ts';
 import type { Operations } from './protocol.ts';
 
 /** Memory limit of a process that does not run statements: it binds, parses, or checks one file. */
-const helperMemoryBytesMax = 1024 ** 3;
+export const helperMemoryBytesMax = 1024 ** 3;
 
 export class ProcessLauncher {
   readonly #options: EngineWarehouseOptions;
