@@ -8,6 +8,7 @@ import { assembleWarehouses } from '../catalog/assemble_warehouses.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import { CatalogReader, objectSource } from '../catalog/catalog_reader.ts';
 import { RecordCache } from '../catalog/record_cache.ts';
+import { warehouseExists } from '../catalog/warehouse_objects.ts';
 import type { ReplicaFinding, ReplicaNotices } from '../engines/cluster/replica_notices.ts';
 import type { Engine } from '../engines/port/engine.ts';
 import type { WarehouseReports } from '../engines/warehouses/other_servers.ts';
@@ -63,6 +64,7 @@ export async function assembleCore(foundation: Foundation, engines: readonly Eng
     changes,
     observe,
     engineOf: (name) => warehouses.use(name),
+    warehouseExists,
     onTask: () => tasks.notify(),
     requireTaskQuota: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
     addWebhook: (tx, taskId, notify) => webhooks.add(tx, taskId, notify),

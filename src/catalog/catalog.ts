@@ -73,6 +73,8 @@ export interface CatalogOptions {
   /** Gets every change of an object, and of its statistics. */
   readonly changes: Pick<ChangeFeed, 'append' | 'follow'>;
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
+  /** By default every warehouse exists. */
+  readonly warehouseExists?: CatalogContext['warehouseExists'] | undefined;
   readonly clock?: (() => number) | undefined;
   readonly observe?: Observe | undefined;
   /** Called when a task row was committed with a change; wakes the runner (`() => tasks.notify()`). */
@@ -101,6 +103,7 @@ export class Catalog extends CatalogReader {
       locks: new NameLocks(),
       leases: new IntentLeases({ store, holder, clock, observe }),
       engineOf: options.engineOf,
+      warehouseExists: options.warehouseExists ?? (async () => true),
       warehousesElsewhere: () => warehousesElsewhere(this, holder.serverId),
       clock,
       observe,

@@ -1,15 +1,17 @@
 // Describes warehouses, and the catalogs in them, for the component that starts their processes.
 
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { CatalogRef, HiddenCatalog } from '../engines/port/refs.ts';
 import type { WarehouseDescription } from '../engines/warehouse_description.ts';
 import type { BackendSpec, CatalogSpec, ServerIdentity, WarehouseSpec } from '../model/records.ts';
+import { Failure } from '../standard/failure.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { CatalogReader } from './catalog_reader.ts';
 import { leftCopyCategory, leftName } from './moves/move_catalog.ts';
 import type { CatalogObject } from './object.ts';
+import { toRfc3339 } from './object_rows.ts';
 
 const pageSize = 1000;
 
@@ -123,6 +125,40 @@ async function storedCatalogs(
     const names = nameless.includes(state) ? [] : [name, ...moved];
     return { id, names, warehouse: (JSON.parse(spec) as CatalogSpec).warehouse };
   });
+}
+
+/** Whether there is a warehouse of this name. `db` can be a transaction. */
+export async function warehouseExists(db: Kysely<Schema>, name: string): Promise<boolean> {
+  const found = db.selectFrom('objects').select('id').where('parent_id', 'is', null);
+  const warehouse = found.where('category', '=', 'warehouses').where('name', '=', name);
+  return (await warehouse.executeTakeFirst()) !== undefined;
+}
+
+/**
+ * In the transaction that deletes a warehouse without visible catalogs. Throws IN_USE while its engine has something to complete or to delete: nobody
+ * could do that afterwards.
+ */
+export async function requireNothingLeft(tx: Transaction<Schema>, warehouse: string): Promise<void> {
+  const open = await tx.selectFrom('intents').select('id').where('warehouse', '=', warehouse).execute();
+  if (open.length > 0) {
+    const message = 'changes in the warehouse have not ended; they do while it runs';
+    throw new Failure('IN_USE', message, { openChanges: open.length });
+  }
+  const dropped = await tx
+    .selectFrom('dropped_objects')
+    .select('purge_at')
+    .where('warehouse', '=', warehouse)
+    .orderBy('purge_at', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (dropped) {
+    const retainedUntil = toRfc3339(dropped.purge_at);
+    const message = `the warehouse contains copies of moved or dropped catalogs, which are deleted after ${retainedUntil}`;
+    throw new Failure('IN_USE', message, { retainedUntil });
+  }
+  const catalogs = await tx.selectFrom('objects').select('spec').where('category', '=', 'catalogs').execute();
+  if (catalogs.some(({ spec }) => (JSON.parse(spec) as CatalogSpec).warehouse === warehouse))
+    throw new Failure('IN_USE', 'the warehouse contains catalogs');
 }
 
 /** The names of the dropped catalogs of a warehouse that can be restored. */

@@ -3,6 +3,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Transaction } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
 import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Directory } from '../access/authorization/directory.ts';
@@ -20,8 +21,10 @@ import type { BackendSpec, TableDefinition, TableSpec } from '../model/records.t
 import type { Observe } from '../observe/observations.ts';
 import { Failure, objectNotFound, type Violation } from '../standard/failure.ts';
 import type { LeaseHolder } from '../store/leases.ts';
+import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { Cancelled, RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
+import { terminalStates } from '../tasks/task_rows.ts';
 import { MoveCopy } from './move_copy.ts';
 import {
   type MovePlan,
@@ -221,7 +224,12 @@ export class Moves {
 
   /** Takes the old copy out of the way of its name in the old warehouse, once nothing reads it any more. */
   async #leave(move: CatalogMove, result: MoveResult, signal: AbortSignal): Promise<MoveResult> {
-    const { warehouses } = this.#parts;
+    const { catalog: objects, warehouses } = this.#parts;
+    if (!(await this.#exists(result.from))) {
+      // It was lost with the old copy.
+      await objects.endAsking(move.taskId);
+      return result;
+    }
     const writes = await this.#writesOf(result.from, move);
     writes.hold();
     await Promise.all([this.#readsEnded(writes, signal), this.#saveStatistics(move, result)]);
@@ -233,6 +241,10 @@ export class Moves {
     await (await warehouses.use(result.from)).apply(change, { step: `${move.taskId}/left`, signal });
     await writes.close();
     return result;
+  }
+
+  async #exists(warehouse: string): Promise<boolean> {
+    return (await this.#parts.catalog.find([{ category: 'warehouses', name: warehouse }])) !== undefined;
   }
 
   async #readsEnded(writes: WritesOfServers, signal: AbortSignal): Promise<void> {
@@ -339,6 +351,21 @@ export class Moves {
     return join(this.#parts.spoolDirectory, 'moves', taskId);
   }
 
+  /** In the transaction that deletes a warehouse. Throws IN_USE while moves to it, or dry runs of such moves, have not ended. */
+  async requireNoMoveTo(tx: Transaction<Schema>, warehouse: string): Promise<void> {
+    const unfinished = await tx
+      .selectFrom('tasks')
+      .select(['task_id', 'request'])
+      .where('type', '=', moveCatalogTask)
+      .where('state', 'not in', terminalStates)
+      .execute();
+    const tasks = unfinished.flatMap(({ task_id, request }) =>
+      (JSON.parse(request) as MoveRequest).warehouse === warehouse ? task_id : [],
+    );
+    if (tasks.length === 0) return;
+    throw new Failure('IN_USE', `moves of catalogs to the warehouse have not ended: ${tasks.join(', ')}`, { tasks });
+  }
+
   /** Called when a task has ended: removes what a move that did not switch has left. Idempotent. */
   async settle(task: TaskRecord<'move_catalog'>): Promise<void> {
     const { catalog, warehouses } = this.#parts;
@@ -350,7 +377,7 @@ export class Moves {
     if (move?.isSwitched) await this.#leave(move, move.progress as MoveResult, AbortSignal.timeout(settleMsMax));
     if (!task.request.dryRun) return catalog.settleMove(task.taskId);
     // A dry run that was killed may have left its trial copy.
-    if (task.startedAt === null || task.state === 'succeeded') return;
+    if (task.startedAt === null || task.state === 'succeeded' || !(await this.#exists(task.request.warehouse))) return;
     const trial = { id: task.taskId, name: `moving_${task.taskId}` };
     const engine = await warehouses.use(task.request.warehouse);
     await engine.apply(

@@ -64,6 +64,8 @@ export type Observation =
       readonly kind: 'intentRecovered';
       readonly verb: string;
       readonly outcome: 'finished' | 'undone' | 'failed';
+      /** The warehouse of the change, if it no longer exists: what the engine has of it remains there. */
+      readonly lostWarehouse?: string;
       readonly error?: unknown;
     }
   | EngineEvent

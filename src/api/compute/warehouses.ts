@@ -268,9 +268,9 @@ export const warehousesApi = category({
     }),
     delete: remove({
       summary:
-        'Deletes a warehouse that no catalog uses; with `cascade=true` one whose cluster is lost for good, with its catalogs.',
+        'Deletes a warehouse that no catalog and no move uses; with `cascade=true` one whose cluster is lost for good, with its catalogs.',
       description:
-        'With `cascade=true`, no server of the cluster may respond, and nothing is deleted there. It also requires `drop` on `catalogs`.',
+        '`cascade=true` requires that no server of the cluster responds, and `drop` on `catalogs`; nothing is deleted there.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['IN_USE', 'CHANGE_IN_PROGRESS'],
       query: strictObject({ cascade: Type.Optional(Type.Boolean({ default: false })) }),

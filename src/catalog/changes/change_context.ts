@@ -1,6 +1,6 @@
 // The context that every change of the catalog works with. The changes are the other files of this directory; see intent_recovery.ts for
 // interrupted ones.
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { EngineWarehouse } from '../../engines/port/engine.ts';
 import type { Observe } from '../../observe/observations.ts';
@@ -31,6 +31,7 @@ export interface CatalogContext {
   readonly locks: NameLocks;
   readonly leases: IntentLeases;
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
+  readonly warehouseExists: (db: Kysely<Schema>, name: string) => Promise<boolean>;
   /** The warehouses of which other servers have the data: these end their open changes. */
   readonly warehousesElsewhere: () => Promise<ReadonlySet<string>>;
   readonly clock: () => number;

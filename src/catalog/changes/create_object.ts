@@ -5,10 +5,11 @@ import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
+import { objectNotFound } from '../../standard/failure.ts';
 import type { ObjectsTable } from '../../store/schema.ts';
 import type { CatalogObject, CreateRequest } from '../object.ts';
 import { foldedComment, isVisible, type ObjectRow } from '../object_rows.ts';
-import { Blocked, type CatalogContext, type CatalogEngine } from './change_context.ts';
+import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './change_context.ts';
 import { checkChangePath, namesOf, requireReadyChain } from './change_path.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
@@ -106,6 +107,7 @@ function begin(
   return context.store.transaction(async (tx) => {
     const chain = request.parent ? await requireReadyChain(context, tx, request.parent) : [];
     if (change) checkChangePath(change, [...namesOf(chain), row.name]);
+    await requireWarehouse(context, tx, request);
     const inserted = await context.statements.insertObject.run(tx, { ...row });
     if (inserted === 0) {
       const existing = await findSibling(context.statements, tx, row.parent_id, row.category, row.name);
@@ -135,6 +137,12 @@ function begin(
     });
     return { intent };
   });
+}
+
+/** The warehouse of a new catalog may have been deleted meanwhile; the catalogs in it keep one from that. */
+async function requireWarehouse(context: CatalogContext, tx: Tx, { parent, warehouse }: CreateRequest): Promise<void> {
+  if (parent !== null || warehouse === undefined || (await context.warehouseExists(tx, warehouse))) return;
+  throw objectNotFound('warehouses', warehouse, 'the warehouse no longer exists');
 }
 
 /** The engine's step and the commit. If either fails, intent_recovery.ts ends the intent. */

@@ -9,6 +9,7 @@ import { isVisible, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, lockWaitMs } from './change_context.ts';
 import { applyStep, limitedBy, undoStep } from './engine_step.ts';
 import { actorOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
+import { endWithoutWarehouse } from './lost_warehouses.ts';
 import { nameKey } from './name_locks.ts';
 import { appendChange } from './object_changes.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
@@ -124,8 +125,13 @@ async function isOwnedByTask(context: CatalogContext, intent: IntentRow): Promis
 async function recoverIntent(context: CatalogContext, open: IntentRow): Promise<void> {
   const intent = await context.leases.claim(context.store.db, open);
   if (!intent) throw changeInProgress();
-  const { verb } = intent;
+  const { verb, warehouse } = intent;
   try {
+    if (!(await context.warehouseExists(context.store.db, warehouse))) {
+      const outcome = await endWithoutWarehouse(context, intent);
+      context.observe({ kind: 'intentRecovered', verb, outcome, lostWarehouse: warehouse });
+      return;
+    }
     const outcome = await context.leases.whileHeld(intent, (lost) => recoverByVerb[verb](context, intent, lost));
     context.observe({ kind: 'intentRecovered', verb, outcome });
   } catch (error) {
@@ -179,9 +185,11 @@ const recoverByVerb: Record<
   (context: CatalogContext, intent: IntentRow, lost: AbortSignal) => Promise<'finished' | 'undone'>
 > = {
   async create(context, intent, lost) {
-    const engine = await context.engineOf(intent.warehouse);
-    const outcome = await undoStep(context, engine, intent, limitedBy(lost));
-    if (outcome.kind !== 'done') throw outcome.error;
+    if (!(await neverRan(context, intent))) {
+      const engine = await context.engineOf(intent.warehouse);
+      const outcome = await undoStep(context, engine, intent, limitedBy(lost));
+      if (outcome.kind !== 'done') throw outcome.error;
+    }
     await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
   },
@@ -200,6 +208,17 @@ const recoverByVerb: Record<
     return 'finished';
   },
 };
+
+/** Whether the intent is of a task that ended before it was started, which has not called the engine. */
+async function neverRan({ store }: CatalogContext, { task_id }: IntentRow): Promise<boolean> {
+  if (task_id === null) return false;
+  const task = await store.db
+    .selectFrom('tasks')
+    .select('started_at')
+    .where('task_id', '=', task_id)
+    .executeTakeFirst();
+  return task !== undefined && task.started_at === null;
+}
 
 async function retryOrRevert(
   context: CatalogContext,
@@ -266,9 +285,10 @@ export async function releaseBlocked(context: CatalogContext, warehouse: string)
 export async function recoverWarehouse(context: CatalogContext, warehouse: string): Promise<void> {
   const { db } = context.store;
   const open = await db.selectFrom('intents').selectAll().where('warehouse', '=', warehouse).orderBy('id').execute();
+  const isLost = open.some(isBlocked) && !(await context.warehouseExists(db, warehouse));
   for (const intent of open) {
     const row = await context.statements.byId.first(db, { id: intent.object_id });
-    if (row && !isBlocked(intent)) await recoverOne(context, row);
+    if (row && (isLost || !isBlocked(intent))) await recoverOne(context, row);
   }
 }
 

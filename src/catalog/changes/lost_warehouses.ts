@@ -1,5 +1,5 @@
 // Removes warehouses that are lost for good, and their catalogs, from the store alone: those whose data were in the data directory of a server,
-// and one whose cluster is lost.
+// and one whose cluster is lost. Ends what is left open of warehouses that do not exist any more.
 import type { Actor } from '../../model/principal.ts';
 import type { CatalogSpec, WarehouseSpec } from '../../model/records.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
@@ -7,7 +7,9 @@ import { afterCommit } from '../../store/transactions.ts';
 import type { CatalogObject } from '../object.ts';
 import { isVisible, objectColumns, versionOfRow } from '../object_rows.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
+import { type IntentRow, removeObject } from './intents.ts';
 import { appendRemoval } from './object_changes.ts';
+import { revertChange } from './soft_delete.ts';
 
 /** The names of what was removed; those of dropped catalogs are not shown. */
 export interface LostWarehouses {
@@ -63,5 +65,25 @@ async function removeThose(
     await context.statements.deleteObject.run(tx, { id: row.id });
     appendRemoval(context, tx, row, { deep: true });
   }
+  // What moves have left there of catalogs that are elsewhere now.
+  if (names.size > 0) {
+    const left = tx
+      .selectFrom('dropped_objects')
+      .select('object_id')
+      .where('warehouse', 'in', [...names]);
+    await tx.deleteFrom('objects').where('id', 'in', left).execute();
+  }
   return { warehouses: [...names], catalogs: catalogs.filter(isVisible).map(({ name }) => name) };
+}
+
+/** Ends an open change of a warehouse that no longer exists: no engine can complete or undo it. The caller holds the intent. */
+export async function endWithoutWarehouse(context: CatalogContext, intent: IntentRow): Promise<'finished' | 'undone'> {
+  const { verb } = intent;
+  if (verb === 'update' || verb === 'undrop') {
+    await revertChange(context, intent, 'TASK_INTERRUPTED');
+    return 'undone';
+  }
+  const isUndone = verb === 'create';
+  await removeObject(context, intent, isUndone ? 'TASK_INTERRUPTED' : '0');
+  return isUndone ? 'undone' : 'finished';
 }

@@ -6,6 +6,7 @@ import { foldName } from '../../model/names.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { CatalogSpec, TableSpec, ViewColumn, ViewSpec } from '../../model/records.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
+import { objectNotFound } from '../../standard/failure.ts';
 import { afterCommit } from '../../store/transactions.ts';
 import { isTerminal } from '../../tasks/task_rows.ts';
 import { serverOfWarehouse } from '../../tasks/task_server.ts';
@@ -81,6 +82,8 @@ async function begin(
   requireExpectedVersion(versionOfRow(row), principal, (effect) => afterCommit(tx, effect));
   const open = await context.statements.openBelow.all(tx, { id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
+  if (!(await context.warehouseExists(tx, to)))
+    throw objectNotFound('warehouses', to, 'the warehouse no longer exists');
   const left = await interruptedCopies(tx, to);
   if (left.length > 0) throw new Blocked(left);
   const spec = JSON.parse(row.spec) as CatalogSpec;

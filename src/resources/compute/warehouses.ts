@@ -4,7 +4,7 @@ import { blockedShownMax, limitsOfOwnProcesses, warehousesApi } from '../../api/
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { type BlockedIntent, type OpenChanges, openChanges } from '../../catalog/open_intents.ts';
-import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.ts';
+import { catalogsOf, droppedCatalogsOf, requireNothingLeft } from '../../catalog/warehouse_objects.ts';
 import type { Engine } from '../../engines/port/engine.ts';
 import type { WarehouseCondition } from '../../engines/warehouses/warehouse_condition.ts';
 import type { Actor } from '../../model/principal.ts';
@@ -145,6 +145,30 @@ export async function ensureBackends(
   }
 }
 
+/** Throws IN_USE while something of the warehouse is left that only its engine can complete or delete. */
+async function dropUnused(object: ObjectOf<'warehouses'>, context: Context): Promise<boolean> {
+  const { name } = object;
+  const living = (await catalogsOf(context.catalog, name)).map(({ name }) => name);
+  if (living.length > 0)
+    throw new Failure('IN_USE', `the warehouse contains catalogs: ${dottedNames(living)}`, { catalogs: living });
+  const dropped = await droppedCatalogsOf(context.catalog, name);
+  if (dropped.length > 0) {
+    const message = `the warehouse contains dropped catalogs that can be restored: ${dottedNames(dropped)}`;
+    throw new Failure('IN_USE', message, { droppedCatalogs: dropped });
+  }
+  const was = await context.catalog.drop(object, {
+    principal: context.call.actor,
+    cascade: true,
+    inTransaction: async (tx) => {
+      await context.moves.requireNoMoveTo(tx, name);
+      await requireNothingLeft(tx, name);
+      await context.warehousePassword.remove(tx, object.id);
+    },
+  });
+  await context.warehouses.removed(object.id);
+  return was;
+}
+
 /** Throws IN_USE if a server of the cluster responds: its catalogs can be dropped one by one then. */
 async function dropWithLostCluster(warehouse: ObjectOf<'warehouses'>, context: Context): Promise<boolean> {
   await requireOnCollection('drop', 'catalogs', context);
@@ -233,23 +257,13 @@ export const warehouses = implement(warehousesApi, {
   delete: async ({ segments, query: { cascade = false } }, context) => {
     const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
-    const living = (await catalogsOf(context.catalog, object.name)).map(({ name }) => name);
-    const dropped = await droppedCatalogsOf(context.catalog, object.name);
-    if (cascade && object.spec.cluster && living.length + dropped.length > 0)
+    try {
+      return deleted(await dropUnused(object, context));
+    } catch (error) {
+      const isInUse = error instanceof Failure && error.code === 'IN_USE';
+      if (!isInUse || !cascade || !object.spec.cluster) throw error;
       return deleted(await dropWithLostCluster(object, context));
-    if (living.length > 0)
-      throw new Failure('IN_USE', `the warehouse contains catalogs: ${dottedNames(living)}`, { catalogs: living });
-    if (dropped.length > 0) {
-      const message = `the warehouse contains dropped catalogs that can be restored: ${dottedNames(dropped)}`;
-      throw new Failure('IN_USE', message, { droppedCatalogs: dropped });
     }
-    const was = await context.catalog.drop(object, {
-      principal: context.call.actor,
-      cascade: true,
-      inTransaction: (tx) => context.warehousePassword.remove(tx, object.id),
-    });
-    await context.warehouses.removed(object.id);
-    return deleted(was);
   },
   suspend: ({ segments }, context) => setSuspended(segments, true, context),
   resume: ({ segments }, context) => setSuspended(segments, false, context),
