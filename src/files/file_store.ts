@@ -59,6 +59,9 @@ export const versionOfUpload = ({ fileId, createdAt, state }: StoredFile): Objec
   version: state === 'ready' ? 2 : 1,
 });
 
+/** Throws in a transaction that must not be committed. */
+type Confirm = (tx: Transaction<Schema>) => Promise<void>;
+
 export interface NewFile {
   /** For callers who must find the file again after a crash; generated if absent. */
   readonly fileId?: string | undefined;
@@ -215,8 +218,15 @@ export class FileStore {
     return running;
   }
 
-  /** Moves a finished file into the store: it is ready when this returns. Idempotent for the same `fileId`. */
-  async adopt(path: string, file: NewFile, actor?: Actor): Promise<StoredFile> {
+  /**
+   * Moves a finished file into the store: it is ready when this returns. Idempotent for the same `fileId`. What `confirm` throws in the
+   * transaction that records the file keeps it from being stored.
+   */
+  async adopt(
+    path: string,
+    file: NewFile,
+    { actor, confirm }: { readonly actor?: Actor | undefined; readonly confirm?: Confirm | undefined } = {},
+  ): Promise<StoredFile> {
     const row = this.#newRow(file, 'ready');
     const existing = file.fileId === undefined ? undefined : await this.find(file.fileId);
     if (existing && existing.kind !== row.kind)
@@ -233,7 +243,10 @@ export class FileStore {
       const { size } = await stat(path);
       await target.put(key, { path }, { durable: true });
       const full = { ...row, bytes: size, received_bytes: size, reserved_bytes: size, ...this.#location(storedAs) };
-      await this.#options.store.transaction((tx) => this.#insert(tx, full, actor));
+      await this.#options.store.transaction(async (tx) => {
+        await confirm?.(tx);
+        await this.#insert(tx, full, actor);
+      });
       if (storedAs !== null) await rm(path, { force: true });
       return toStoredFile(full);
     } catch (error) {
@@ -285,10 +298,12 @@ export class FileStore {
     }
   }
 
-  /** Removes the files of a task's result. Idempotent. */
-  async removeForTask(taskId: string): Promise<void> {
-    const { db } = this.#options.store;
-    const rows = await db.selectFrom('files').select('file_id').where('task_id', '=', taskId).execute();
+  /** Removes the files of a task's result that there are when `confirm` does not throw. Idempotent. */
+  async removeForTask(taskId: string, confirm?: Confirm): Promise<void> {
+    const rows = await this.#options.store.transaction(async (tx) => {
+      await confirm?.(tx);
+      return tx.selectFrom('files').select('file_id').where('task_id', '=', taskId).execute();
+    });
     for (const { file_id } of rows) await this.remove(file_id);
   }
 

@@ -25,8 +25,10 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
       type: runQueryTask,
       leavesResult: true,
       run: async (task, context) => {
-        if (context.isRetry) await parts.submitter.deleteResult(task);
-        return runStatement(parts, task, context, (run) => parts.submitter.saveResult(task, run));
+        const { taskId, principal } = task;
+        const owner = { taskId, principal, requireHeld: context.requireHeld };
+        if (context.isRetry) await parts.submitter.deleteResult(owner);
+        return runStatement(parts, task, context, (run) => parts.submitter.saveResult(owner, run));
       },
       isDecided: async ({ taskId, request: { step = taskId } }) => step !== null && parts.queries.hasWritten(step),
       // A result may have been stored although a later step failed.

@@ -129,13 +129,18 @@ export class ObjectStore {
     await withFailures(this.#client.send(command, sendOptions(signal)));
   }
 
-  /** Atomic: the object exists once the last part is written. Memory: one part. */
-  async writeFile(key: string, path: string, signal?: AbortSignal): Promise<void> {
+  /**
+   * Atomic: the object exists once the last part is written. Memory: one part. `confirm` is called before the request after which the object
+   * exists, and what it throws prevents that.
+   */
+  async writeFile(key: string, path: string, signal?: AbortSignal, confirm?: () => Promise<void>): Promise<void> {
     const file = await open(path, 'r');
     try {
       const { size } = await file.stat();
-      if (size > partBytesMin) await this.#writeInParts(key, file, size, signal);
-      else await this.writeSmall(key, await file.readFile(), signal);
+      if (size > partBytesMin) return await this.#writeInParts(key, file, size, { signal, confirm });
+      const content = await file.readFile();
+      await confirm?.();
+      await this.writeSmall(key, content, signal);
     } finally {
       await file.close();
     }
@@ -163,13 +168,17 @@ export class ObjectStore {
     await withFailures(this.#client.send(command, sendOptions(signal)));
   }
 
-  /** Deletes all objects under a prefix, and aborts unfinished uploads there. */
-  async clear(prefix: string, signal?: AbortSignal): Promise<void> {
+  /** Deletes all objects under a prefix, and aborts unfinished uploads there. `confirm` is called before each of them. */
+  async clear(prefix: string, signal?: AbortSignal, confirm?: () => Promise<void>): Promise<void> {
     for (const { key, uploadId } of await this.#unfinished(prefix, signal)) {
+      await confirm?.();
       const target = { Bucket: this.#bucket, Key: key, UploadId: uploadId };
       await withFailures(this.#client.send(new this.#library.AbortMultipartUploadCommand(target), sendOptions(signal)));
     }
-    for await (const { key } of this.list(prefix, signal)) await this.remove(key, signal);
+    for await (const { key } of this.list(prefix, signal)) {
+      await confirm?.();
+      await this.remove(key, signal);
+    }
   }
 
   /** Empty if the server or the credentials do not allow listing them: unfinished uploads then expire after days. */
@@ -181,7 +190,15 @@ export class ObjectStore {
     );
   }
 
-  async #writeInParts(key: string, file: FileHandle, size: number, signal: AbortSignal | undefined): Promise<void> {
+  async #writeInParts(
+    key: string,
+    file: FileHandle,
+    size: number,
+    {
+      signal,
+      confirm,
+    }: { readonly signal: AbortSignal | undefined; readonly confirm: (() => Promise<void>) | undefined },
+  ): Promise<void> {
     const target = { Bucket: this.#bucket, Key: key };
     const { CreateMultipartUploadCommand, CompleteMultipartUploadCommand, AbortMultipartUploadCommand } = this.#library;
     const { UploadId } = await withFailures(
@@ -189,6 +206,7 @@ export class ObjectStore {
     );
     try {
       const Parts = await this.#writeParts({ ...target, UploadId }, file, size, signal);
+      await confirm?.();
       const complete = new CompleteMultipartUploadCommand({ ...target, UploadId, MultipartUpload: { Parts } });
       await withFailures(this.#client.send(complete, sendOptions(signal)));
     } catch (error) {

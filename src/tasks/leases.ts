@@ -1,8 +1,9 @@
 // Task leases: a runner holds each task that it runs by a lease in its own name, which its heartbeat renews. Its writes to a task count
 // only while it holds the lease; a task with an expired lease has lost its runner and can be taken over.
+import type { Kysely } from 'kysely';
 import { isRunning } from '../store/index_conditions.ts';
 import type { Lease, LeaseHolder } from '../store/leases.ts';
-import type { TaskState } from '../store/schema.ts';
+import type { Schema, TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { ofServer } from './queue.ts';
 import { HandedBack } from './task.ts';
@@ -32,6 +33,12 @@ export class Leases {
   /** The columns that identify this holder; renewals do not change them. */
   get own(): Pick<Lease, 'leased_by'> {
     return { leased_by: this.#holder.id };
+  }
+
+  /** Whether this runner has the task. */
+  async isHeld(db: Kysely<Schema>, taskId: string): Promise<boolean> {
+    const own = db.selectFrom('tasks').select('task_id').where('task_id', '=', taskId).where(isRunning);
+    return (await own.where('leased_by', '=', this.#holder.id).executeTakeFirst()) !== undefined;
   }
 
   /** Renews the leases of these tasks. @returns those that this runner holds, with their states: another server may have taken over or cancelled one. */

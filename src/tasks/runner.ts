@@ -1,9 +1,11 @@
 // Runs queued tasks, up to a limit of concurrent ones, and saves their outcomes. At startup it recovers the tasks of a dead process; at
 // shutdown it returns running tasks to the queue.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Lease, LeaseHolder } from '../store/leases.ts';
+import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { LeaseLost, Leases } from './leases.ts';
 import {
@@ -18,7 +20,15 @@ import {
 } from './outcome.ts';
 import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
-import { Cancelled, HandedBack, type StoredTask, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
+import {
+  type AdoptedContext,
+  Cancelled,
+  HandedBack,
+  type StoredTask,
+  type TaskContext,
+  type TaskKind,
+  type TaskRecord,
+} from './task.ts';
 import { ending, isTerminal, type MoveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
 
 /** The queue is polled at this interval even without a notification, and more often if other servers queue tasks. */
@@ -91,10 +101,21 @@ export class TaskRunner {
   }
 
   /** Takes over work whose row is already in state `running`. */
-  adopt(row: TaskRow, running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<unknown>): void {
+  adopt(row: TaskRow, running: (task: AdoptedContext) => Promise<unknown>): void {
     const task = this.#register(row, true);
     task.isHeld = true;
-    task.done = this.#work(task, () => running({ signal: task.controller.signal, progress: task.progress }));
+    task.done = this.#work(task, () => running(this.#contextOf(task)));
+  }
+
+  #contextOf(task: RunningTask): AdoptedContext {
+    const { controller, progress, record } = task;
+    const requireHeld = async (db: Kysely<Schema>) => {
+      if (await this.#leases.isHeld(db, record.taskId)) return;
+      const lost = new LeaseLost();
+      controller.abort(lost);
+      throw lost;
+    };
+    return { signal: controller.signal, progress, requireHeld };
   }
 
   /** Does nothing if the task does not run here. */
@@ -290,7 +311,7 @@ export class TaskRunner {
       task.isHeld = true;
       this.#queue.countStarted();
       const isRetry = row.started_at !== null;
-      const context = { signal: task.controller.signal, progress: task.progress, isRetry, store: this.#store };
+      const context = { ...this.#contextOf(task), isRetry, store: this.#store };
       task.done = this.#work(task, () => runKind(kind, task, context));
     }
     return true;

@@ -1,8 +1,9 @@
 // The types of tasks, for the modules that submit, run and show them. See tasks.ts for the queue and the runner.
+import type { Kysely } from 'kysely';
 import type { TaskResultOf, TaskType } from '../api/tasks/task_types.ts';
 import type { Actor, Guard, ObjectVersion, Principal } from '../model/principal.ts';
 import type { Code } from '../standard/codes.ts';
-import type { TaskState } from '../store/schema.ts';
+import type { Schema, TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
 export type { TaskState };
@@ -103,6 +104,12 @@ export const versionOfTask = ({
   version: endedAt ? 3 : startedAt ? 2 : 1,
 });
 
+/**
+ * Throws if the task has ended or another runner has taken it over: this run then stores and deletes nothing any more. With a transaction,
+ * what that writes is written only while the task is held.
+ */
+export type RequireHeld = (db: Kysely<Schema>) => Promise<void>;
+
 export interface TaskContext {
   readonly signal: AbortSignal;
   /** Reports an amount, or a fraction with a text; `null`: unknown. Written to the store at most once a second. */
@@ -110,7 +117,11 @@ export interface TaskContext {
   /** The task was started before and may have left partial work, even if that run did not count as an attempt. */
   readonly isRetry: boolean;
   readonly store: Store;
+  readonly requireHeld: RequireHeld;
 }
+
+/** What work that became a task while it ran knows of the task. */
+export type AdoptedContext = Pick<TaskContext, 'signal' | 'progress' | 'requireHeld'>;
 
 export interface TaskKind<T extends string = string> {
   readonly type: T;

@@ -21,9 +21,9 @@ import { afterCommit } from '../store/transactions.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
 import {
+  type AdoptedContext,
   type ResultOf,
   type StoredTask,
-  type TaskContext,
   type TaskError,
   type TaskKind,
   type TaskRecord,
@@ -90,7 +90,7 @@ export interface FinishedTask<T extends string> extends TaskRequest<T> {
 /** Work that already runs. `running` connects it to the signal and progress of its task. */
 export interface AdoptedTask<T extends string> extends TaskRequest<T> {
   readonly taskId?: string;
-  readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<ResultOf<T>>;
+  readonly running: (task: AdoptedContext) => Promise<ResultOf<T>>;
 }
 
 export class Tasks {

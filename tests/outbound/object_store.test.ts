@@ -54,6 +54,20 @@ test('written content is read back: empty, small and in parts', async () => {
   }
 });
 
+test('nothing is written or deleted that is not confirmed', async () => {
+  const refused = async () => {
+    throw new Failure('CHANGE_IN_PROGRESS', 'another one has it');
+  };
+  await store.writeSmall('kept/0', 'as it was');
+  for (const size of [10, 20 * 1024 * 1024]) {
+    const path = join(directory, 'refused');
+    await writeFile(path, randomBytes(size));
+    await assert.rejects(store.writeFile('kept/0', path, undefined, refused), code('CHANGE_IN_PROGRESS'));
+  }
+  await assert.rejects(store.clear('kept/', undefined, refused), code('CHANGE_IN_PROGRESS'));
+  assert.equal((await store.readSmall('kept/0', 100)).toString(), 'as it was');
+});
+
 test('small objects, lists, and deletion', async () => {
   // At most one page: s3rver fails to create a token for the next one on this Node.js.
   const keys = Array.from({ length: 300 }, (_, i) => `many/${String(i).padStart(4, '0')}`);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { ExportedFile } from '../../engines/port/export.ts';
 import type { ResultColumn } from '../../engines/port/statements.ts';
 import type { ObjectStore, ObjectStoreLocation } from '../../outbound/object_store.ts';
-import type { TaskRecord } from '../../tasks/task.ts';
+import type { RequireHeld, TaskRecord } from '../../tasks/task.ts';
 import type { ResultFiles } from '../results/result_files.ts';
 import type { QueryStatistics } from '../statements/queries.ts';
 
@@ -54,25 +54,36 @@ export class ObjectStoreFolder implements ExportDestination {
   readonly #objectStore: ObjectStore;
   readonly #bucket: string;
   readonly #folder: string;
+  readonly #confirm: (() => Promise<void>) | undefined;
 
-  constructor(objectStore: ObjectStore, { bucket, prefix }: ObjectStoreTarget, taskId: string) {
+  /**
+   * `confirm` throws if another runner has the task. It is called before each request that stores or deletes an object, because all runs of a
+   * task have the same names.
+   */
+  constructor(
+    objectStore: ObjectStore,
+    { bucket, prefix }: ObjectStoreTarget,
+    { taskId, confirm }: { readonly taskId: string; readonly confirm: (() => Promise<void>) | undefined },
+  ) {
     this.#objectStore = objectStore;
+    this.#confirm = confirm;
     this.#bucket = bucket;
     this.#folder = `${prefix}${taskId}/`;
   }
 
   async roomBytes(): Promise<undefined> {}
 
-  clear = () => this.#objectStore.clear(this.#folder);
+  clear = () => this.#objectStore.clear(this.#folder, undefined, this.#confirm);
 
   store = (path: string, { name }: ExportedFile, signal: AbortSignal) =>
-    this.#objectStore.writeFile(`${this.#folder}${name}`, path, signal);
+    this.#objectStore.writeFile(`${this.#folder}${name}`, path, signal, this.#confirm);
 
   async finish(manifest: Manifest, _directory: string, signal: AbortSignal): Promise<Manifest> {
     const manifestWithLinks = {
       ...manifest,
       files: manifest.files.map((file) => ({ ...file, link: `s3://${this.#bucket}/${this.#folder}${file.name}` })),
     };
+    await this.#confirm?.();
     await this.#objectStore.writeSmall(`${this.#folder}${manifestName}`, toText(manifestWithLinks), signal);
     return manifestWithLinks;
   }
@@ -85,19 +96,22 @@ export class Downloads implements ExportDestination {
   readonly #files: ResultFiles;
   readonly #task: TaskRecord;
   readonly #fileIds = new Map<string, string>();
+  readonly #requireHeld: RequireHeld | undefined;
   #expiresAt = Number.POSITIVE_INFINITY;
 
-  constructor(files: ResultFiles, task: TaskRecord) {
+  /** Files are recorded and removed only while `requireHeld` does not throw. */
+  constructor(files: ResultFiles, task: TaskRecord, requireHeld: RequireHeld | undefined) {
     this.#files = files;
     this.#task = task;
+    this.#requireHeld = requireHeld;
   }
 
   roomBytes = () => this.#files.remainingBytes(this.#task);
 
-  clear = () => this.#files.remove(this.#task.taskId);
+  clear = () => this.#files.remove(this.#task.taskId, this.#requireHeld);
 
   async store(path: string, file: Pick<ExportedFile, 'name' | 'sha256'>): Promise<void> {
-    const { fileId, expiresAt } = await this.#files.store(path, file, this.#task);
+    const { fileId, expiresAt } = await this.#files.store(path, file, this.#task, this.#requireHeld);
     this.#fileIds.set(file.name, fileId);
     this.#expiresAt = Math.min(this.#expiresAt, expiresAt);
   }

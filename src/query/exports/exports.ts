@@ -1,5 +1,6 @@
 // Exports: a task writes the rows of a query as files to an object store, or to the file store for download. Files are recorded by task,
-// so that a task that runs again or fails removes exactly what it left.
+// so that a task that runs again or fails removes exactly what it left. A run that has lost its task to another runner stores and removes
+// nothing: it would be what the other run has stored.
 
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +12,7 @@ import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
-import { HandedBack, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
+import { HandedBack, type RequireHeld, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultFiles } from '../results/result_files.ts';
@@ -91,11 +92,11 @@ export class Exports {
     return task;
   }
 
-  async run(task: TaskRecord<'export'>, { signal, progress, isRetry }: TaskContext): Promise<Manifest> {
+  async run(task: TaskRecord<'export'>, { signal, progress, isRetry, requireHeld }: TaskContext): Promise<Manifest> {
     const { taskId, principal, target } = task;
     if (!this.#options.directory.isActive(principal))
       throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
-    const destination = await this.#open(task);
+    const destination = await this.#open(task, requireHeld);
     try {
       // The first attempt has nothing to remove, and credentials that only allow writing could not list the folder.
       if (isRetry) await destination.clear();
@@ -110,7 +111,7 @@ export class Exports {
       );
       const { files, columns, rowCount } = run.result;
       if (!files) throw new Error('the engine wrote no files');
-      if (isDownload(task)) await this.#options.resultAccess.record(taskId, run.sources);
+      if (isDownload(task)) await this.#options.resultAccess.record(taskId, run.sources, requireHeld);
       try {
         const bytes = files.entries.reduce((sum, file) => sum + file.bytes, 0);
         if (!isDownload(task)) progress({ done: 0, total: bytes, unit: 'bytes' });
@@ -200,13 +201,16 @@ export class Exports {
     }
   }
 
-  async #open(task: TaskRecord<'export'>): Promise<ExportDestination> {
+  /** `requireHeld`: for a run of the task. */
+  async #open(task: TaskRecord<'export'>, requireHeld?: RequireHeld): Promise<ExportDestination> {
+    const { taskId } = task;
     const { to } = task.request;
-    const { resultFiles, secrets, hosts } = this.#options;
-    if (to.kind === 'download') return new Downloads(resultFiles, task);
-    const sealed = await secrets.get(secretName(task.taskId));
+    const { resultFiles, secrets, hosts, store } = this.#options;
+    if (to.kind === 'download') return new Downloads(resultFiles, task, requireHeld);
+    const sealed = await secrets.get(secretName(taskId));
     if (sealed === undefined) throw new Failure('REMOTE_REFUSED', 'the credentials of the export were deleted');
     const credentials = JSON.parse(sealed) as ObjectStoreCredentials;
-    return new ObjectStoreFolder(await openObjectStore(to, credentials, hosts), to, task.taskId);
+    const confirm = requireHeld && (() => requireHeld(store.db));
+    return new ObjectStoreFolder(await openObjectStore(to, credentials, hosts), to, { taskId, confirm });
   }
 }

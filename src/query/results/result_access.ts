@@ -8,6 +8,7 @@ import type { Principal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ResultSourcesTable, Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
+import type { RequireHeld } from '../../tasks/task.ts';
 import type { ResultQuota } from './result_quota.ts';
 import type { StoredResult } from './result_store.ts';
 
@@ -59,22 +60,29 @@ export class ResultAccess {
     this.#quota = parts.quota;
   }
 
-  /** Must be called before the result can be fetched: a result without recorded sources is refused. */
-  async record(taskId: string, resultSources: ResultSources): Promise<void> {
+  /**
+   * Must be called before the result can be fetched: a result without recorded sources is refused. `requireHeld`: by a run of the task, which
+   * must not change what a later one has recorded.
+   */
+  async record(taskId: string, resultSources: ResultSources, requireHeld?: RequireHeld): Promise<void> {
     const sources = JSON.stringify(resultSources);
-    await this.#store.db
-      .insertInto('result_sources')
-      .values({ task_id: taskId, sources, stored_as: null, owner: null, bytes: null })
-      .onConflict((c) => c.column('task_id').doUpdateSet({ sources }))
-      .execute();
+    await this.#store.transaction(async (tx) => {
+      await requireHeld?.(tx);
+      await tx
+        .insertInto('result_sources')
+        .values({ task_id: taskId, sources, stored_as: null, owner: null, bytes: null })
+        .onConflict((c) => c.column('task_id').doUpdateSet({ sources }))
+        .execute();
+    });
   }
 
   /** As `record`, for rows that count towards the quota of the principal. Throws RESULT_QUOTA_EXCEEDED. */
-  async recordRows({ taskId, principal }: ResultOwner, rows: RowsToStore): Promise<void> {
+  async recordRows({ taskId, principal }: ResultOwner, rows: RowsToStore, requireHeld?: RequireHeld): Promise<void> {
     const { bytes, storedAs, isForced } = rows;
     const row = { sources: JSON.stringify(rows.sources), owner: principal.id, bytes };
     const place = storedAs === null ? {} : { stored_as: storedAs };
     await this.#store.transaction(async (tx) => {
+      await requireHeld?.(tx);
       if (!isForced) await this.#quota.require(tx, principal.id, taskId, bytes);
       await tx
         .insertInto('result_sources')
@@ -89,9 +97,13 @@ export class ResultAccess {
     return (await this.#row(taskId))?.stored_as;
   }
 
-  /** Called when the result is removed. Idempotent. */
-  async remove(taskId: string): Promise<void> {
-    await this.#store.db.deleteFrom('result_sources').where('task_id', '=', taskId).execute();
+  /** Called when the result is removed. Idempotent. `requireHeld`: as for `record`. @returns what `storedAs` returned. */
+  async remove(taskId: string, requireHeld?: RequireHeld): Promise<string | null | undefined> {
+    return this.#store.transaction(async (tx) => {
+      await requireHeld?.(tx);
+      const removed = tx.deleteFrom('result_sources').where('task_id', '=', taskId).returning('stored_as');
+      return (await removed.executeTakeFirst())?.stored_as;
+    });
   }
 
   /** Records the owner and the size of results for which a release did that does not know them. */

@@ -2,13 +2,13 @@
 // quota of the task's principal.
 import { type ExpressionBuilder, sql } from 'kysely';
 import { orphanAgeMs } from '../../files/blobs/blob_places.ts';
-import type { FileStore } from '../../files/file_store.ts';
+import type { FileStore, NewFile } from '../../files/file_store.ts';
 import { dayMs } from '../../model/durations.ts';
 import type { LeaseHolder } from '../../store/leases.ts';
 import type { Schema } from '../../store/schema.ts';
 import { isSweptHere } from '../../store/servers.ts';
 import type { Store } from '../../store/store.ts';
-import type { TaskRecord } from '../../tasks/task.ts';
+import type { RequireHeld, TaskRecord } from '../../tasks/task.ts';
 
 export type ResultOwner = Pick<TaskRecord, 'taskId' | 'principal'>;
 
@@ -34,14 +34,15 @@ export class ResultFiles {
     return this.#options.files.remainingBytes(principal.id);
   }
 
-  /** Moves a file into the file store. */
+  /** Moves a file into the file store. `requireHeld`: if a task runs that others may take over. */
   async store(
     path: string,
     { name, sha256 }: { readonly name: string; readonly sha256: string },
     { taskId, principal }: ResultOwner,
+    requireHeld?: RequireHeld,
   ): Promise<{ readonly fileId: string; readonly expiresAt: number }> {
     const { files, settings } = this.#options;
-    return files.adopt(path, {
+    const file: NewFile = {
       kind: 'export',
       owner: principal.id,
       createdBy: principal.name,
@@ -50,7 +51,8 @@ export class ResultFiles {
       sha256,
       expiresInMs: settings.taskRetentionDays * dayMs,
       taskId,
-    });
+    };
+    return files.adopt(path, file, { confirm: requireHeld });
   }
 
   /** Protects the files of a task from the sweep until the work ends, which records the task. */
@@ -63,9 +65,9 @@ export class ResultFiles {
     }
   }
 
-  /** Idempotent. */
-  remove(taskId: string): Promise<void> {
-    return this.#options.files.removeForTask(taskId);
+  /** Idempotent. `requireHeld`: by a run of the task, which must not remove the files of a later one. */
+  remove(taskId: string, requireHeld?: RequireHeld): Promise<void> {
+    return this.#options.files.removeForTask(taskId, requireHeld);
   }
 
   /**

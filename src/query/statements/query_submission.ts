@@ -10,7 +10,15 @@ import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
 import { withOutcome } from '../../standard/failure.ts';
 import type { BodyPiece } from '../../standard/record_body.ts';
-import type { ResultOf, StoredRequests, TaskContext, TaskRecord, TaskRequest } from '../../tasks/task.ts';
+import type {
+  AdoptedContext,
+  RequireHeld,
+  ResultOf,
+  StoredRequests,
+  TaskContext,
+  TaskRecord,
+  TaskRequest,
+} from '../../tasks/task.ts';
 import type { AdoptedTask, Tasks } from '../../tasks/tasks.ts';
 import { type BegunResult, LiveResult } from '../results/live_result.ts';
 import { withoutSeparator } from '../results/page_bytes.ts';
@@ -62,10 +70,15 @@ export interface Submission<R extends QueryRequest = QueryRequest>
   readonly target: string;
 }
 
+/** The task of a result. `requireHeld`: if it runs, and others may take it over. */
+export interface RunOwner extends ResultOwner {
+  readonly requireHeld?: RequireHeld;
+}
+
 /** The task that a statement may become, and how its result is stored. */
 interface QueryTask<T extends string> {
   readonly type: T;
-  readonly save: (task: Pick<TaskRecord, 'taskId' | 'principal'>, run: QueryRun) => Promise<ResultOf<T>>;
+  readonly save: (task: RunOwner, run: QueryRun) => Promise<ResultOf<T>>;
 }
 
 interface EndedStatement {
@@ -187,11 +200,11 @@ export class QuerySubmitter {
       }
       // From here on the statement belongs to a task: the caller may disconnect.
       signal.removeEventListener('abort', abort);
-      const continueAsTask = (task: Pick<TaskContext, 'progress' | 'signal'>) => {
+      const continueAsTask = (task: AdoptedContext) => {
         reported.task = task;
         if (reported.fraction !== undefined) task.progress(reported.fraction);
         task.signal.addEventListener('abort', abort, { once: true });
-        const saved = work.then((done) => save({ taskId, principal }, done));
+        const saved = work.then((done) => save({ ...task, taskId, principal }, done));
         return this.#streamed.follow(taskId, live, saved);
       };
       // The statement is already running and may finish before it is stopped.
@@ -231,10 +244,10 @@ export class QuerySubmitter {
   ): Promise<Extract<QueryAnswer, { kind: 'begun' }> | undefined> {
     const { principal, target, request, signal, abort } = submitted;
     const taskId = newId();
-    const running = (task: Pick<TaskContext, 'signal'>) => {
+    const running = ({ signal: ofTask, requireHeld }: AdoptedContext) => {
       signal.removeEventListener('abort', abort);
-      task.signal.addEventListener('abort', abort, { once: true });
-      return work.then((run) => this.#saveRows({ taskId, principal }, run, { durable: false }));
+      ofTask.addEventListener('abort', abort, { once: true });
+      return work.then((run) => this.#saveRows({ taskId, principal, requireHeld }, run, { durable: false }));
     };
     const { queryId } = live.started;
     this.#queries.assignTask(queryId, taskId);
@@ -244,23 +257,23 @@ export class QuerySubmitter {
   }
 
   /** Saves the rows of a result under its task: as files if they were asked for, otherwise as pages. */
-  saveResult(owner: ResultOwner, run: QueryRun): Promise<QueryTaskResult> {
+  saveResult(owner: RunOwner, run: QueryRun): Promise<QueryTaskResult> {
     return run.result.files
       ? this.#saveFiles(owner, run, run.result.files)
       : this.#saveRows(owner, run, { durable: true });
   }
 
   async #saveFiles(
-    owner: ResultOwner,
+    owner: RunOwner,
     run: QueryRun,
     { directory, entries, format }: ExportedFiles,
   ): Promise<FilesResult> {
-    await this.#access.record(owner.taskId, run.sources);
+    await this.#access.record(owner.taskId, run.sources, owner.requireHeld);
     let expiresAt = Number.POSITIVE_INFINITY;
     const files: FilesResult['files'][number][] = [];
     try {
       for (const file of entries) {
-        const stored = await this.#files.store(join(directory, file.name), file, owner);
+        const stored = await this.#files.store(join(directory, file.name), file, owner, owner.requireHeld);
         expiresAt = Math.min(expiresAt, stored.expiresAt);
         files.push({ fileId: stored.fileId, format, bytes: file.bytes, rowCount: file.rows });
       }
@@ -271,7 +284,7 @@ export class QuerySubmitter {
   }
 
   async #saveRows(
-    owner: ResultOwner,
+    owner: RunOwner,
     run: QueryRun,
     options: { readonly durable: boolean },
     stored: StoredResult = this.#results.newResult(owner.taskId),
@@ -280,7 +293,8 @@ export class QuerySubmitter {
     try {
       const { storedAs } = stored;
       const { resultBytes: bytes } = run.statistics;
-      await this.#access.recordRows(owner, { sources: run.sources, storedAs, bytes, isForced: run.kind !== 'select' });
+      const toStore = { sources: run.sources, storedAs, bytes, isForced: run.kind !== 'select' };
+      await this.#access.recordRows(owner, toStore, owner.requireHeld);
     } catch (error) {
       if (rows.kind === 'file') await rm(rows.path, { force: true });
       throw error;
@@ -289,11 +303,13 @@ export class QuerySubmitter {
     return taskResult(run, pageCount);
   }
 
-  /** Deletes the stored result of a task. Idempotent. */
-  async deleteResult({ taskId }: Pick<ResultOwner, 'taskId'>): Promise<void> {
-    await this.#results.remove({ taskId, storedAs: (await this.#access.storedAs(taskId)) ?? null });
-    await this.#files.remove(taskId);
-    await this.#access.remove(taskId);
+  /** Deletes the stored result of a task; by a run of the task, that of earlier runs. Idempotent. */
+  async deleteResult({ taskId, requireHeld }: Omit<RunOwner, 'principal'>): Promise<void> {
+    // The key in the bucket is of one run; the record of it ends first, because another run may have it from then on.
+    const storedAs = requireHeld ? await this.#access.remove(taskId, requireHeld) : await this.#access.storedAs(taskId);
+    await this.#results.remove({ taskId, storedAs: storedAs ?? null });
+    await this.#files.remove(taskId, requireHeld);
+    if (!requireHeld) await this.#access.remove(taskId);
   }
 
   /**

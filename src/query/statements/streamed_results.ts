@@ -3,7 +3,7 @@
 import type { Principal } from '../../model/principal.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
-import type { ResultOf, TaskContext } from '../../tasks/task.ts';
+import type { AdoptedContext, ResultOf } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { BegunResult, LiveResult, PageWait } from '../results/live_result.ts';
 import type { ResultAccess } from '../results/result_access.ts';
@@ -22,7 +22,7 @@ export interface StreamedStatement {
   readonly target: string;
   readonly request: QueryRequest;
   /** Connects the running statement to its task; resolves when its result is stored. */
-  readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<QueryResult>;
+  readonly running: (task: AdoptedContext) => Promise<QueryResult>;
 }
 
 export class StreamedResults {
