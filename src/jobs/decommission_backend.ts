@@ -1,11 +1,12 @@
 // Decommissions a server of a cluster: waits for its running statements, then until other servers have all of its tablets, and drops its
 // tables. The phase and what was done are stored with the backend, so that a task that runs again continues, and nothing is dropped after the
 // decommission was cancelled.
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { DrainState, RegisteredServers } from '../engines/cluster/registered_servers.ts';
+import type { DrainBlocker, DrainState, RegisteredServers } from '../engines/cluster/registered_servers.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { systemActor } from '../model/principal.ts';
 import type { BackendSpec, Decommission } from '../model/records.ts';
@@ -95,6 +96,9 @@ class DecommissionRun {
   readonly #parts: Parts;
   readonly #task: TaskRecord<'decommission_backend'>;
   readonly #context: TaskContext;
+  /** Its name in the stored decommission. */
+  readonly #id = randomUUID();
+  #hasTakenOver = false;
 
   constructor(parts: Parts, task: TaskRecord<'decommission_backend'>, context: TaskContext) {
     this.#parts = parts;
@@ -107,17 +111,21 @@ class DecommissionRun {
     const { drainSeconds, timeoutSeconds } = this.#task.request;
     for (;;) {
       const { warehouse, backend, decommission, found } = await this.#current();
+      if (decommission.phase === 'done') {
+        await storeClusterShape(this.#parts, found);
+        const { tablets = 0, cancelled = [] } = decommission;
+        return { backendId: backend.name, tabletsDropped: tablets, queriesCancelled: cancelled.length };
+      }
       const servers = await this.#servers(warehouse);
       const elapsedSeconds = (Date.now() - Date.parse(decommission.startedAt)) / 1000;
+      const hasTakenOver = await this.#takeOver(backend.name, decommission, servers);
       const state = await servers.drainState(backend.name, { signal });
       // Also where an earlier attempt has dropped some of its tables: another replica of the others may have been lost since.
-      if (state.blockers.length === 0) {
-        const tabletsDropped = await this.#drop(backend.name, { decommission, state, servers });
-        await storeClusterShape(this.#parts, found);
-        const { cancelled = [] } = decommission;
-        return { backendId: backend.name, tabletsDropped, queriesCancelled: cancelled.length };
+      if (hasTakenOver && state.blockers.length === 0) {
+        await this.#drop(backend.name, { decommission, state, servers }, elapsedSeconds >= timeoutSeconds);
+        continue;
       }
-      if (elapsedSeconds >= timeoutSeconds) throw blocked(state);
+      if (elapsedSeconds >= timeoutSeconds) throw blocked(state.blockers);
       // Also if it did not say what runs on it: its statements may be why it does not respond.
       if (elapsedSeconds >= drainSeconds) {
         const cancelled = await servers.cancelStatements(backend.name, { signal });
@@ -145,22 +153,49 @@ class DecommissionRun {
     return { warehouse, backend, decommission, found: { id: found.warehouseId, name: warehouse } };
   }
 
-  /** From its first transaction on, the decommission can no longer be cancelled. Returns the number of tablets dropped. */
-  async #drop(backend: string, { decommission, state, servers }: Drained): Promise<number> {
-    const signal = AbortSignal.timeout(dropMsMax);
-    let tablets = state.remainingTablets;
+  /**
+   * An earlier run whose server only stands still drops nothing any more: what is found from now on about other replicas is true of all that is
+   * dropped. @returns false if the backend does not respond.
+   */
+  async #takeOver(backend: string, { phase }: Decommission, servers: RegisteredServers): Promise<boolean> {
+    if (this.#hasTakenOver) return true;
+    if (phase === 'dropping') await this.#record(() => ({ run: this.#id }));
+    try {
+      await servers.endDrops(backend);
+      this.#hasTakenOver = true;
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code === 'CHANGE_IN_PROGRESS') throw error;
+    }
+    return this.#hasTakenOver;
+  }
+
+  /** From its first transaction on, the decommission can no longer be cancelled. `isLate`: it is not tried again. */
+  async #drop(backend: string, { decommission, state, servers }: Drained, isLate: boolean): Promise<void> {
+    const signal = unlessCancelled(this.#context.signal);
+    const tablets = state.remainingTablets;
+    await this.#record((before) =>
+      before.phase === 'draining' ? { phase: 'dropping', run: this.#id, tablets } : this.#owned(before),
+    );
     if (decommission.phase === 'draining') {
-      await this.#record(() => ({ phase: 'dropping', tablets }));
       // No statement uses it any more, but another replica may have been lost meanwhile.
       const { blockers } = await servers.drainState(backend, { signal });
       if (blockers.length > 0) {
-        await this.#record(() => ({ phase: 'draining' }));
+        await this.#record((before) => ({ ...this.#owned(before), phase: 'draining' }));
         throw new Failure('CHANGE_IN_PROGRESS', 'another replica was lost meanwhile');
       }
-    } else tablets = decommission.tablets ?? tablets;
-    await servers.dropTables(backend, { signal });
-    await this.#record(() => ({ phase: 'done' }));
-    return tablets;
+    }
+    const confirm = async () => void this.#owned((await this.#current()).decommission);
+    await servers.dropTables(backend, { signal, confirm }).catch((error: unknown) => {
+      const isRefused = error instanceof Failure && error.code !== 'CHANGE_IN_PROGRESS' && !signal.aborted;
+      throw isLate && isRefused ? blocked([undropped]) : error;
+    });
+    await this.#record((before) => ({ ...this.#owned(before), phase: 'done' }));
+  }
+
+  /** Throws if another run drops the tables, or has dropped them. */
+  #owned(decommission: Decommission): Decommission {
+    if (decommission.phase !== 'draining' && decommission.run === this.#id) return decommission;
+    throw new Failure('CHANGE_IN_PROGRESS', 'another run drops the tables of the backend');
   }
 
   /** Throws Cancelled if the decommission was cancelled. */
@@ -175,9 +210,25 @@ class DecommissionRun {
   }
 }
 
-const dropMsMax = 300_000;
+/** It is too late to cancel it. */
+function unlessCancelled(signal: AbortSignal): AbortSignal {
+  const ending = new AbortController();
+  const end = () => {
+    if (!(signal.reason instanceof Cancelled)) ending.abort(signal.reason);
+  };
+  if (signal.aborted) end();
+  else signal.addEventListener('abort', end, { once: true });
+  return ending.signal;
+}
 
-function blocked({ blockers }: DrainState): Failure {
+const undropped: DrainBlocker = {
+  reason: 'unreachable',
+  table: null,
+  tabletId: null,
+  message: 'the backend does not drop its tables',
+};
+
+function blocked(blockers: readonly DrainBlocker[]): Failure {
   const [first] = blockers;
   return new Failure('DECOMMISSION_BLOCKED', first?.message ?? 'other backends do not have all tablets', {
     blockers: blockers.slice(0, blockersShownMax).map(({ reason, tabletId }) => ({ reason, tabletId })),

@@ -140,6 +140,8 @@ export interface Decommission {
   readonly cancelled?: readonly string[];
   /** The number of tablets before the first one was dropped. */
   readonly tablets?: number;
+  /** The run of the task that drops the tables, or has dropped them. No other one drops anything. */
+  readonly run?: string;
 }
 
 export interface BackendSpec {

@@ -49,6 +49,12 @@ export interface DrainState {
   readonly blockers: readonly DrainBlocker[];
 }
 
+export interface DropOptions {
+  readonly signal: AbortSignal;
+  /** Called before each database is dropped. Throws if its tables are not to be dropped any more: whoever decides that calls `endDrops` then. */
+  readonly confirm: () => Promise<void>;
+}
+
 /** The servers of one warehouse. Backends are meant by their names. */
 export interface RegisteredServers {
   /** Reads the registered servers again. Call it after one was registered, changed or deleted. */
@@ -63,8 +69,17 @@ export interface RegisteredServers {
   drainState(backend: string, options: { readonly signal: AbortSignal }): Promise<DrainState>;
   /** Cancels the statements of the warehouse that run on a server. @returns their ids: one that takes long to end is there again in the next call; none while the server does not respond. */
   cancelStatements(backend: string, options: { readonly signal: AbortSignal }): Promise<readonly string[]>;
-  /** Drops all tables of this product on a server. Call it only if `drainState` has no blockers. Idempotent. */
-  dropTables(backend: string, options: { readonly signal: AbortSignal }): Promise<void>;
+  /**
+   * Drops all tables of this product on a server. Call it only if `drainState` has no blockers. Idempotent. Throws 503 if the server does not
+   * drop them now, and CHANGE_IN_PROGRESS if another server of this product has called `dropTables` or `endDrops` meanwhile, or if a table has
+   * no other replica any more.
+   */
+  dropTables(backend: string, options: DropOptions): Promise<void>;
+  /**
+   * Whatever a call of `dropTables` on another server of this product does afterwards, nothing is dropped. Throws 503 if the backend does not
+   * respond; CHANGE_IN_PROGRESS if something is still being dropped there.
+   */
+  endDrops(backend: string): Promise<void>;
   /** The number of tables of this product on a server, counted now. Throws REMOTE_UNAVAILABLE. */
   tableCount(backend: string, options: { readonly signal: AbortSignal }): Promise<number>;
 }

@@ -37,6 +37,7 @@ const countedOfServers: ReadonlySet<string> = new Set([
   'drainState',
   'cancelStatements',
   'dropTables',
+  'endDrops',
   'tableCount',
 ] satisfies (keyof RegisteredServers)[]);
 

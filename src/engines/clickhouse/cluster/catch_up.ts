@@ -5,6 +5,7 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
 import type { StoredName } from '../replication/reconcile.ts';
 import { cutOff, followNames, takeBack } from '../replication/return_of_server.ts';
+import { endClaim } from '../steps/claim.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { catchUpWithoutReplication } from './unreplicated_catch_up.ts';
@@ -41,6 +42,8 @@ export class CatchUp {
 
   /** @returns what the server lacks; undefined: it is complete. Throws what the server answers, or that it does not answer. */
   async run(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
+    // What a decommission has sent that was slow must not arrive when the server has rows that no other one has.
+    await endClaim(member.server, member.dropKey);
     const lack = await this.#lackOf(member, signal);
     if (lack !== undefined) return lack;
     const others = this.#options.members().filter((other) => other !== member && mayHaveRecords(other));

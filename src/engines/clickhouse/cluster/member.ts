@@ -37,6 +37,8 @@ export class Member {
   readonly server: HttpServer;
   /** Of `system.processes` there: the statements of the warehouse. */
   readonly runningWhere: string;
+  /** Of the claim with which its tables are dropped: the same on all servers of this product, which share the warehouse. */
+  readonly dropKey: string;
   /** What callers of the cluster get: its calls are counted, and a lost connection is noticed. */
   readonly counted: ClickHouseServer;
   isDisabled: boolean;
@@ -73,6 +75,7 @@ export class Member {
     this.identity = backend.server;
     const comment = commentOf(warehouseId);
     this.runningWhere = runningWhere(comment);
+    this.dropKey = `drops of ${warehouseId}`;
     this.server = new HttpServer({ name: backend.name, url: backend.location, comment, credentials, hosts });
     const onLoss = () => {
       this.lose(lostMessage);

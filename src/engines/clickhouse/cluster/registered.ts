@@ -1,17 +1,21 @@
 // The registered servers of a warehouse, as the API operates on them: what keeps one from being decommissioned, and its end.
+import { codes } from '../../../standard/codes.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { DrainBlocker, DrainState, RegisteredServers } from '../../cluster/registered_servers.ts';
+import type { DrainBlocker, DrainState, DropOptions, RegisteredServers } from '../../cluster/registered_servers.ts';
 import { tabletIdOf } from '../../cluster/registered_servers.ts';
 import type { ReplicaFinding } from '../../cluster/replica_notices.ts';
+import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
 import { decommissionBlockers } from '../replication/decommission_blockers.ts';
 import { asideDatabase, isProvenDropped, strayReplicas } from '../replication/missed_changes.ts';
 import { type ReplicaState, replicaStates } from '../replication/replica_states.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { Claims, endClaim } from '../steps/claim.ts';
 import type { Cluster } from './cluster.ts';
 import type { Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
-import { hasRows, type OwnedTable, ownedSchema } from './owned_tables.ts';
+import { hasRows, keyOf, type OwnedTable, ownedSchema } from './owned_tables.ts';
 import { checkSettings } from './server_facts.ts';
 import { isEqual } from './unreplicated_catch_up.ts';
 
@@ -76,7 +80,8 @@ export class Registered implements RegisteredServers {
     }
     const peers = this.#peersOf(member);
     blockers.push(...(await this.#lastReplicas(member, tables, peers, signal)));
-    if (tables.length > 0 && (await this.#isWrittenByOthers(member, peers, signal))) blockers.push(writtenByCluster);
+    const isWritten = async () => this.#isWrittenByOthers(member, peers, signal).catch(throwPassing);
+    if (tables.length > 0 && (await isWritten())) blockers.push(writtenByCluster);
     return { remainingTablets: tables.length, runningQueries, blockers };
   }
 
@@ -91,29 +96,63 @@ export class Registered implements RegisteredServers {
     return running.map(({ id }) => id);
   }
 
-  async dropTables(backend: string, { signal }: Options): Promise<void> {
+  async dropTables(backend: string, { signal, confirm }: DropOptions): Promise<void> {
     const member = this.#require(backend);
+    const claims = new Claims(member.dropKey, confirm);
+    try {
+      await this.#dropTables(member, await claims.of(member.server), { signal, confirm });
+    } catch (error) {
+      throwPassing(error);
+    } finally {
+      await claims.drop();
+    }
+  }
+
+  async endDrops(backend: string): Promise<void> {
+    const { server, dropKey } = this.#require(backend);
+    await endClaim(server, dropKey).catch(throwPassing);
+  }
+
+  /** `claimed`: refuses what is dropped when another server of this product has taken over. */
+  async #dropTables(member: Member, claimed: ClickHouseServer, { signal, confirm }: DropOptions): Promise<void> {
+    const { server } = member;
     const owns = await this.#owns();
-    const run = (sql: string) =>
-      member.server.text({
-        sql,
-        timeoutMs: dropMs,
-        signal,
-        settings: { ...checkSettings, max_table_size_to_drop: 0 },
-      });
-    const { databases } = await ownedSchema(member.server, { owns, timeoutMs: callMs, signal });
-    for (const database of databases) await run(`DROP DATABASE IF EXISTS ${quoteIdentifier(database)} SYNC`);
-    const strays = await this.#strays(member, owns);
-    for (const { database, table } of strays)
-      await run(`DROP TABLE IF EXISTS ${qualifiedName({ database, table })} SYNC`);
+    const settings = { ...checkSettings, max_table_size_to_drop: 0 };
+    const drop = (what: string) => claimed.text({ sql: `DROP ${what} SYNC`, timeoutMs: dropMs, signal, settings });
+    const dropDatabase = (database: string) => drop(`DATABASE IF EXISTS ${quoteIdentifier(database)}`);
+    const { databases, tables } = await ownedSchema(server, { owns, timeoutMs: callMs, signal });
+    for (const database of databases) {
+      const ofDatabase = tables.filter((table) => table.database === database && hasRows(table));
+      await confirm();
+      await this.#requireOthers(member, ofDatabase, signal);
+      await dropDatabase(database);
+    }
+    const strays = Map.groupBy(await this.#strays(member, owns), ({ database }) => database);
+    for (const [database, ofDatabase] of strays) {
+      const named = ofDatabase.map(({ table }) => ({ database, name: table }));
+      await confirm();
+      await this.#requireOthers(member, named, signal);
+      for (const { table } of ofDatabase) await drop(`TABLE IF EXISTS ${qualifiedName({ database, table })}`);
+    }
     const ofOthers = await this.#ofOthers();
-    for (const database of new Set(strays.map((stray) => stray.database))) {
+    for (const database of strays.keys()) {
       if (ofOthers(database)) continue;
       const isFormer = (name: string) => name === database && name !== asideDatabase;
-      const { tables } = await ownedSchema(member.server, { owns: isFormer, timeoutMs: callMs, signal });
-      if (database !== asideDatabase && !tables.some(hasRows))
-        await run(`DROP DATABASE IF EXISTS ${quoteIdentifier(database)} SYNC`);
+      const { tables: left } = await ownedSchema(server, { owns: isFormer, timeoutMs: callMs, signal });
+      if (database === asideDatabase || left.some(hasRows)) continue;
+      await confirm();
+      await dropDatabase(database);
     }
+  }
+
+  /** Throws if one of the tables is nowhere else any more. */
+  async #requireOthers(member: Member, tables: readonly NamedTable[], signal: AbortSignal): Promise<void> {
+    const peers = this.#peersOf(member);
+    // Copies that do not replicate were compared before; those that remain may have been written since.
+    const isLast = this.#cluster.isReplicated
+      ? (await this.#lastReplicas(member, tables, peers, signal)).length > 0
+      : !(await haveTables(peers, member, tables, signal));
+    if (isLast) throw new Failure('CHANGE_IN_PROGRESS', 'another replica was lost meanwhile');
   }
 
   /** Tables of catalogs that got another name when the server was out of service. */
@@ -188,6 +227,31 @@ export class Registered implements RegisteredServers {
     }
     return false;
   }
+}
+
+/** Whether each of the tables is on one of the servers with the same shard. */
+async function haveTables(
+  servers: readonly Member[],
+  { shard }: Member,
+  tables: readonly NamedTable[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const needed = new Set(tables.map(keyOf));
+  const databases = new Set(tables.map(({ database }) => database));
+  for (const { server } of servers.filter((each) => each.shard === shard)) {
+    const options = { owns: (name: string) => databases.has(name), timeoutMs: callMs, signal };
+    const { tables: present } = await ownedSchema(server, options);
+    for (const table of present.filter(hasRows)) needed.delete(keyOf(table));
+  }
+  return needed.size === 0;
+}
+
+/** Whatever a server answers, the decommission continues: its own deadline ends it. */
+function throwPassing(error: unknown): never {
+  if (!(error instanceof ClickHouseError)) throw error;
+  const failure = serverFailure(error);
+  if (failure instanceof Failure && codes[failure.code].status === 503) throw failure;
+  throw new Failure('REMOTE_UNAVAILABLE', 'a backend refuses a statement', {}, { cause: error });
 }
 
 async function onEqualCopies(

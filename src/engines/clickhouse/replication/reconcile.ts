@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { endClaims, reconcileKey, withClaim } from '../steps/claim.ts';
+import { endClaim, reconcileKey, withClaim } from '../steps/claim.ts';
 import { replicasInKeeper } from './keeper.ts';
 import { asideDatabase, isProvenDropped, straysAmong } from './missed_changes.ts';
 import { pathOfTable } from './replicated_tables.ts';
@@ -70,7 +70,7 @@ export async function reconcile(server: ClickHouseServer, options: ReconcileOpti
   if (!replicationFeatures(server.version).dropReplica) return reconciled(server, server, options);
   try {
     const report = await new Reconciliation(server, undefined, options, new Set()).run();
-    await endClaims(server, reconcileKey);
+    await endClaim(server, reconcileKey);
     return report;
   } catch (error) {
     if (!(error instanceof ChangeNeeded)) throw error;

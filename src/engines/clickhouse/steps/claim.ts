@@ -68,7 +68,7 @@ export class Claims {
     if (missing.length === 0) return;
     const taking = missing.map(async (server) => {
       this.#taken.set(server.name, { server, name: await take(server, this.#prefix) });
-      await endClaims(server, reconcileKey);
+      await endClaim(server, reconcileKey);
     });
     for (const result of await Promise.allSettled(taking)) if (result.status === 'rejected') throw result.reason;
     await this.#confirm();
@@ -85,10 +85,17 @@ export class Claims {
   }
 }
 
-/** What others do by a claim of this key is refused from now on. */
-export async function endClaims(server: ClickHouseServer, key: string): Promise<void> {
-  for (const { name } of await claims(server, prefixOf(key)))
-    await run(server, `DROP DATABASE IF EXISTS ${quoteIdentifier(name)}`);
+/** Whoever has the claim on the server can do nothing more. Throws CHANGE_IN_PROGRESS if a statement of it does not end. */
+export async function endClaim(server: ClickHouseServer, key: string): Promise<void> {
+  const prefix = prefixOf(key);
+  const deadline = performance.now() + waitMs;
+  for (;;) {
+    const { claims: left, isBusy } = await stateOf(server, prefix);
+    if (left.length === 0 && !isBusy) return;
+    if (performance.now() > deadline) throw inProgress();
+    for (const { name } of left) await run(server, `DROP DATABASE IF EXISTS ${quoteIdentifier(name)}`);
+    if (isBusy) await pause(pollMs);
+  }
 }
 
 /** Drops the claims of processes that have ended, older than this. */
