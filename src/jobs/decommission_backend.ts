@@ -12,6 +12,7 @@ import { systemActor } from '../model/principal.ts';
 import type { BackendSpec, Decommission } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { Cancelled, type TaskContext, type TaskKind, type TaskRecord } from '../tasks/task.ts';
+import type { Tasks } from '../tasks/tasks.ts';
 import { storeClusterShape } from './cluster_shape.ts';
 
 export const decommissionTask = 'decommission_backend';
@@ -47,6 +48,8 @@ type Backend = CatalogObject<BackendSpec>;
 const checkMs = 1000;
 /** Of the blockers in an error. */
 const blockersShownMax = 100;
+/** Of the warehouses, and of the backends of each. */
+const settledMax = 1000;
 const actor = { ...systemActor, action: 'backends.decommission' };
 
 export function decommissionKind(parts: Parts): TaskKind<'decommission_backend'> {
@@ -63,7 +66,7 @@ export function decommissionKind(parts: Parts): TaskKind<'decommission_backend'>
 }
 
 /** A cancelled backend is in use again; one whose decommission failed stays disabled. */
-async function settle({ catalog, warehouses }: Parts, { taskId, state, request }: Task): Promise<void> {
+async function settle({ catalog, warehouses }: Parts, { taskId, state, request }: EndedTask): Promise<void> {
   if (state === 'succeeded') return;
   await catalog.retrying(async () => {
     const found = await find(catalog, request.objectId);
@@ -77,7 +80,24 @@ async function settle({ catalog, warehouses }: Parts, { taskId, state, request }
   });
 }
 
+/** Settles the decommissions whose task has ended without it: the server died, or the store failed, in that moment. */
+export async function settleDecommissions(parts: Parts & { readonly tasks: Pick<Tasks, 'get'> }): Promise<void> {
+  const { catalog, tasks } = parts;
+  const limit = settledMax;
+  for (const warehouse of await catalog.list(null, 'warehouses', { limit }))
+    for (const { id: objectId, spec } of await catalog.list(warehouse.id, 'backends', { limit })) {
+      const { decommission } = spec;
+      if (!decommission || decommission.phase === 'done') continue;
+      const { taskId } = decommission;
+      const task = await tasks.get(taskId);
+      // One that was deleted had ended, nobody knows how: the backend stays disabled.
+      const { state = 'failed', endedAt = '' } = task ?? {};
+      if (endedAt !== null) await settle(parts, { taskId, state, request: { objectId } });
+    }
+}
+
 type Task = Pick<TaskRecord<'decommission_backend'>, 'taskId' | 'state' | 'request'>;
+type EndedTask = Pick<Task, 'taskId' | 'state'> & { readonly request: Pick<DecommissionRequest, 'objectId'> };
 
 /** A backend that has dropped some of its tables must not be in use again as if nothing had happened. */
 async function isDropping({ catalog }: Parts, { taskId, request }: Task): Promise<boolean> {

@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import { followClusterShapes } from '../jobs/cluster_shape.ts';
+import { settleDecommissions } from '../jobs/decommission_backend.ts';
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
 import { renewEveryMs } from '../store/leases.ts';
@@ -94,6 +95,7 @@ function sweepAll(services: Services, { store, callerLimits }: Pick<MaintenanceP
   return Promise.all([
     changes.sweep(),
     tasks.sweep(),
+    settleDecommissions(services),
     tokens.sweep(),
     exports.sweep(),
     backups.sweep(),

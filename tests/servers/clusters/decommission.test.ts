@@ -1,5 +1,6 @@
 // The decommission of a server of which others have all rows: its tables are dropped there, and the rest continues without it.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -20,13 +21,17 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
   let ring: Ring;
   let server: TestServer;
   let services: Services | undefined;
+  let maintain: () => Promise<void>;
   let dataDir: string;
   const shop = '/api/v2/catalogs/copies/databases/shop';
   const startServer = async () => {
     const assembled = (all: Services) => {
       services = all;
     };
-    server = await start({ ...clusterSettings, dataDir }, { assembled });
+    const maintained = (all: () => Promise<void>) => {
+      maintain = all;
+    };
+    server = await start({ ...clusterSettings, dataDir }, { assembled, maintained });
   };
   before(async () => {
     dataDir = await temporaryDirectory();
@@ -78,6 +83,25 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
     // What the cancellation does first.
     await change(({ decommission: _, ...spec }) => ({ ...spec, disabled: false }));
     (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
+    await availabilityIs(server, 'copies', ['node3'], 'available');
+  });
+
+  test('a backend is no longer being decommissioned if its server died when the task had just failed', async () => {
+    const node3 = `${backendsOf('copies')}/node3`;
+    const accepted = (await server.post(`${node3}/decommission`, { timeoutSeconds: 1 })).is(202);
+    (await server.ended(accepted)).is(200, '0', { state: 'failed' });
+    const taskId = accepted.at<string>('taskId');
+    const isSettled = async () => (await server.get(node3)).is(200).at('state') === 'disabled';
+    await eventually('it is settled', isSettled);
+    // As that server leaves it; the second one also until the task was deleted.
+    const decommission = { taskId, startedAt: new Date().toISOString(), phase: 'dropping' } as const;
+    for (const left of [decommission, { ...decommission, taskId: randomUUID() }]) {
+      await change((spec) => ({ ...spec, disabled: true, decommission: left }));
+      (await server.post(`${node3}/enable`)).is(400, 'CHANGE_NOT_SUPPORTED');
+      await maintain();
+      assert.ok(await isSettled());
+      (await server.post(`${node3}/enable`)).is(200);
+    }
     await availabilityIs(server, 'copies', ['node3'], 'available');
   });
 

@@ -33,6 +33,28 @@ describe('a server that returns to one without tables', { skip: missingOldestVer
     await ring?.close();
   });
 
+  test('could not be decommissioned in time while it refused to drop its tables', async () => {
+    const [, second] = ring.servers;
+    const ask = async (body: string) => assert.ok((await fetch(second?.url ?? '', { method: 'POST', body })).ok);
+    await ask(`CREATE DICTIONARY default.uses (id UInt64) PRIMARY KEY id LAYOUT(HASHED()) LIFETIME(0)
+      SOURCE(CLICKHOUSE(DB 'c__d' TABLE 't__local'))`);
+    const refused = (await server.post(`${backends}/node2/decommission`, { drainSeconds: 0, timeoutSeconds: 3 })).is(
+      202,
+    );
+    const ended = await server.ended(refused);
+    assert.equal(ended.is(200).at('state'), 'failed');
+    assert.equal(ended.at<{ code: string }>('error').code, 'DECOMMISSION_BLOCKED');
+    await ask('DROP DICTIONARY default.uses');
+    // A server of this version stops tables that it then refuses to drop, until it starts again.
+    await second?.kill();
+    await second?.start();
+    await eventually(
+      'it can be used again',
+      async () => (await server.post(`${backends}/node2/enable`)).status === 200,
+    );
+    await availabilityIs(server, 'w', nodes, 'available');
+  });
+
   test('keeps its tables, and the other one gets them', async () => {
     const decommissioned = (await server.post(`${backends}/node2/decommission`, { drainSeconds: 0 })).is(202);
     (await server.ended(decommissioned)).is(200, '0', { state: 'succeeded' });
