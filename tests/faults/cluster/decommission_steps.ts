@@ -59,7 +59,7 @@ export interface DecommissionStep {
 /** Of the statements to ClickHouse, those that drop something, and those that wait for a replica. */
 const statements = ['DROP ', 'SYSTEM SYNC REPLICA'];
 /** Some more than there are, and of the statements to the store, some for other reasons. */
-const stepsMax = { store: 24, before: 5, after: 5, asked: 6 };
+const stepsMax = { store: 26, before: 10, after: 10, asked: 6 };
 const steps = (['store', 'before', 'after', 'asked'] as const).flatMap((point) =>
   (point === 'asked' ? statements.map((text) => ({ callPrefixes: [text] })) : [{}]).flatMap((calls) =>
     Array.from({ length: stepsMax[point] }, (_, i): StepFault => ({ point, n: i + 1, isLasting: false, ...calls })),
