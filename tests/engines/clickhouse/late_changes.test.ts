@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import type { Change } from '../../../src/engines/port/changes.ts';
-import type { DatabaseRef, TableRef } from '../../../src/engines/port/refs.ts';
+import type { DatabaseRef, TableRef, ViewRef } from '../../../src/engines/port/refs.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { Failure } from '../../../src/standard/failure.ts';
-import { definitionOf, type EngineWorld, openEngine } from '../../conformance/engine/engine_world.ts';
+import { definitionOf, type EngineWorld, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { accessTo, engineOn } from './engine.ts';
 import { type CuttingProxy, startCuttingProxy } from './ring/cutting_proxy.ts';
 import { clusters, missingRing, type Ring, startRing } from './ring/ring.ts';
@@ -58,7 +58,7 @@ describe('a change that arrives late', { skip: missingRing, concurrency: true },
     }
     async rows(): Promise<string> {
       const { database } = this.database;
-      return (await world.run('SELECT a, b FROM t ORDER BY a', { database })).rows.toString();
+      return String(await rowsOf(world, 'SELECT a, b FROM t ORDER BY a', { database }));
     }
   }
   const failureOf = (work: Promise<unknown>) =>
@@ -143,6 +143,164 @@ describe('a change that arrives late', { skip: missingRing, concurrency: true },
       assert.equal(await place.rows(), expected);
       assert.deepEqual([code, effect], ['CHANGE_IN_PROGRESS', 'unknown']);
     });
+
+  const viewOf = ({ database }: Place, view = 'v'): ViewRef => ({ ...database, view });
+  const otherText = (place: Place): Change => ({ kind: 'replaceView', view: viewOf(place), sql: 'SELECT 3 AS n' });
+  const newer = definitionOf({ c: 'STRING' });
+  interface LateChangeOfView {
+    /** Of the view `v`, before the change is begun. */
+    readonly before?: string;
+    readonly change: (place: Place) => Change;
+    readonly statement: string;
+    /** If the other server does not repeat it. */
+    readonly undo?: (place: Place) => Change;
+    /** Since then. */
+    readonly since: (place: Place) => readonly Change[];
+    /** The objects, and the text of `v`. */
+    readonly expected: string;
+  }
+  const changesOfNames: Readonly<Record<string, LateChangeOfView>> = {
+    'a creation of a table that was undone': {
+      change: ({ database }) => ({ kind: 'createTable', table: { ...database, table: 'made' }, definition }),
+      statement: 'CREATE TABLE',
+      undo: ({ database }) => ({ kind: 'dropTable', table: { ...database, table: 'made' } }),
+      since: () => [],
+      expected: '',
+    },
+    'a creation of a table that was undone and created by another change': {
+      change: ({ database }) => ({ kind: 'createTable', table: { ...database, table: 'made' }, definition }),
+      statement: 'CREATE OR REPLACE TABLE',
+      undo: ({ database }) => ({ kind: 'dropTable', table: { ...database, table: 'made' } }),
+      since: ({ database }) => [
+        { kind: 'createTable', table: { ...database, table: 'made' }, definition: newer },
+        { kind: 'dropTable', table: { ...database, table: 'made' } },
+        { kind: 'createTable', table: { ...database, table: 'made' }, definition: newer },
+      ],
+      expected: 'made (c), made__local (c)',
+    },
+    'a creation of a view': {
+      change: (place) => ({ kind: 'createView', view: viewOf(place), sql: 'SELECT 1 AS n' }),
+      statement: 'CREATE OR REPLACE VIEW',
+      since: (place) => [otherText(place)],
+      expected: 'v (n) SELECT 3 AS n',
+    },
+    'a creation of a view that was undone': {
+      change: (place) => ({ kind: 'createView', view: viewOf(place), sql: 'SELECT 1 AS n' }),
+      statement: 'CREATE OR REPLACE VIEW',
+      undo: (place) => ({ kind: 'dropView', view: viewOf(place) }),
+      since: () => [],
+      expected: '',
+    },
+    'a replacement of a view': {
+      before: 'SELECT 1 AS n',
+      change: (place) => ({ kind: 'replaceView', view: viewOf(place), sql: 'SELECT 2 AS n' }),
+      statement: 'CREATE OR REPLACE VIEW',
+      since: (place) => [otherText(place)],
+      expected: 'v (n) SELECT 3 AS n',
+    },
+    'a rename of a view': {
+      before: 'SELECT 1 AS n',
+      change: (place) => ({ kind: 'renameView', view: viewOf(place), newName: 'w', sql: 'SELECT 1 AS n' }),
+      statement: 'RENAME TABLE',
+      since: (place) => [
+        { kind: 'dropView', view: viewOf(place, 'w') },
+        { kind: 'createView', view: viewOf(place), sql: 'SELECT 3 AS n' },
+      ],
+      expected: 'v (n) SELECT 3 AS n',
+    },
+    'a drop of a view': {
+      before: 'SELECT 1 AS n',
+      change: (place) => ({ kind: 'dropView', view: viewOf(place) }),
+      statement: 'DROP TABLE',
+      since: (place) => [{ kind: 'createView', view: viewOf(place), sql: 'SELECT 3 AS n' }],
+      expected: 'v (n) SELECT 3 AS n',
+    },
+  };
+  for (const [title, { before: text, change, statement, undo, since, expected }] of Object.entries(changesOfNames))
+    test(`${title} arrives when another server has ended it`, async () => {
+      const place = new Place(title);
+      await world.change({ kind: 'createDatabase', database: place.database });
+      if (text !== undefined) await world.change({ kind: 'createView', view: viewOf(place), sql: text });
+      const held = Promise.withResolvers<void>();
+      const released = Promise.withResolvers<void>();
+      proxy.holdOnce(new RegExp(`(?=.*__${title}\`)(?=.*${statement})`, 's'), () => {
+        held.resolve();
+        return released.promise;
+      });
+      const step = randomUUID();
+      const outcome = late.engine.apply(change(place), { step, signal }).then(
+        () => 'it succeeded',
+        (error: unknown) => (error instanceof Failure ? error.code : String(error)),
+      );
+      await Promise.race([held.promise, outcome.then(assert.fail)]);
+      if (undo) await world.engine.apply(undo(place), { step: `${step}/undo`, undoes: step, signal });
+      else await world.engine.apply(change(place), { step, signal });
+      for (const each of since(place)) await world.change(each);
+      released.resolve();
+      const code = await outcome;
+      assert.equal(await objectsIn(place), expected);
+      assert.equal(code, 'CHANGE_IN_PROGRESS');
+    });
+
+  const ask = async (body: string) => {
+    const response = await fetch(ring.nodes[0]?.url ?? '', { method: 'POST', body });
+    const answer = (await response.text()).trim();
+    assert.equal(response.status, 200, answer);
+    return answer;
+  };
+  const storedDatabase = ({ database }: Place) =>
+    ask(`SELECT name FROM system.databases WHERE endsWith(name, '__${database.database}') FORMAT TSVRaw`);
+  /** The names of the tables and views on the server, with their columns, and the texts of views. */
+  const objectsIn = async (place: Place) =>
+    ask(`SELECT arrayStringConcat(arraySort(groupArray(trimRight(format('{} ({}) {}', name, columns, as_select)))), ', ')
+      FROM system.tables AS tables INNER JOIN (SELECT database, table, arrayStringConcat(groupArray(name), ' ') AS columns
+        FROM system.columns WHERE default_kind != 'MATERIALIZED' GROUP BY database, table) AS columns
+      ON tables.database = columns.database AND tables.name = columns.table
+      WHERE database = '${await storedDatabase(place)}' FORMAT TSVRaw`);
+
+  describe('a table that a creation finds', () => {
+    const local = async (place: Place) => `\`${await storedDatabase(place)}\`.t__local`;
+
+    test('is kept if it has made it, in an earlier attempt', async () => {
+      const place = new Place('repeated');
+      await world.change({ kind: 'createDatabase', database: place.database });
+      const step = randomUUID();
+      const change: Change = { kind: 'createTable', table: place.table, definition };
+      await world.engine.apply(change, { step, signal });
+      await place.fill();
+      await world.engine.apply(change, { step, signal });
+      assert.equal(await place.rows(), String(inserted));
+    });
+
+    test('is replaced if another creation has left it', async () => {
+      const place = new Place('left');
+      await place.create();
+      await ask(`TRUNCATE TABLE ${await local(place)}`);
+      await ask(`DROP TABLE \`${await storedDatabase(place)}\`.t SYNC`);
+      await world.change({ kind: 'createTable', table: place.table, definition: newer });
+      assert.equal(await objectsIn(place), 't (c), t__local (c)');
+    });
+
+    test('is moved aside with its rows if another creation has left it with rows', async () => {
+      const place = new Place('left with rows');
+      await place.create();
+      const uuid = await ask(
+        `SELECT uuid FROM system.tables WHERE database = '${await storedDatabase(place)}' AND name = 't__local'`,
+      );
+      await world.change({ kind: 'createTable', table: place.table, definition: newer });
+      assert.equal(await objectsIn(place), 't (c), t__local (c)');
+      assert.equal(await ask(`SELECT count() FROM _tabularium_aside.\`${uuid}\``), '2');
+    });
+
+    test('is kept if nothing says who has created it', async () => {
+      const place = new Place('older');
+      await world.change({ kind: 'createDatabase', database: place.database });
+      await ask(`CREATE TABLE ${await local(place)} (a Int32, b Int32) ENGINE = MergeTree ORDER BY ()`);
+      await ask(`INSERT INTO ${await local(place)} VALUES (1, 10), (2, 20)`);
+      await world.change({ kind: 'createTable', table: place.table, definition });
+      assert.equal(await place.rows(), String(inserted));
+    });
+  });
 
   test('a change that another server has taken over before anything was sent changes nothing', async () => {
     const place = new Place('taken over');

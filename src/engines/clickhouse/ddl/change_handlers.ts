@@ -9,8 +9,8 @@ import { takeOverChanges } from '../replication/take_over.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import type { ChangeOn } from './change_on.ts';
 import { distribute } from './distribute.ts';
+import { createLocalTable } from './local_table.ts';
 import { type LocalRename, renameLocalTables, renameTable } from './rename_tables.ts';
-import { createLocalSql } from './table_sql.ts';
 import { createView, dropView, renameView, replaceView, restoreViews } from './views.ts';
 
 type Kind = Exclude<Change['kind'], 'alterTable'>;
@@ -68,11 +68,11 @@ const handlers: Handlers = {
   },
   createTable: async (on, { table, definition }) => {
     const names = nameOf(table);
-    const replicatedBy = on.cluster.isReplicated ? on.step : undefined;
+    const { isReplicated } = on.cluster;
     await on.onEach(async (tables) => {
       if (!(await tables.hasDatabase(names.database)))
         throw new Failure('CHANGE_IN_PROGRESS', 'the database is being changed; retry later');
-      await tables.run(createLocalSql({ names, definition, replicatedBy }));
+      await createLocalTable(tables, { names, definition, step: on.step, isReplicated });
     });
     // Only now does every server have what a query of it reads.
     await distribute(on, table, definition);

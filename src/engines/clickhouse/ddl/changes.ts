@@ -87,21 +87,8 @@ function placeOf({ catalog, database, table }: TableRef) {
   return { database: names.database, localTable };
 }
 
-/** If it arrived late, it could be of harm to what has the name by then. What creates something fails then, or is found by its step. */
-function isFenced(change: Change): boolean {
-  switch (change.kind) {
-    case 'createCatalog':
-    case 'createDatabase':
-    case 'createTable':
-    case 'createView':
-    case 'replaceView':
-    case 'renameView':
-    case 'dropView':
-      return false;
-    default:
-      return true;
-  }
-}
+/** If it arrived late, it could be of harm to what has the name by then, or be taken for it. An empty database is not. */
+const isFenced = ({ kind }: Change): boolean => kind !== 'createCatalog' && kind !== 'createDatabase';
 
 const costOf = (change: Change): ChangeCost => (change.kind === 'alterTable' ? costOfAlteration(change) : 'instant');
 

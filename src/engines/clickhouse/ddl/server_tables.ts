@@ -13,6 +13,14 @@ export interface ServerTable {
   readonly engineFull: string;
 }
 
+/** With what says which change has created it. */
+export interface MarkedTable {
+  readonly uuid: string;
+  readonly engineFull: string;
+  readonly comment: string;
+  readonly hasRows: boolean;
+}
+
 export interface ServerColumn {
   readonly name: string;
   readonly type: string;
@@ -76,6 +84,16 @@ export class ServerTables {
   async hasTable(database: string, table: string): Promise<boolean> {
     const sql = 'SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}';
     return (await this.rows(sql, { database: escaped(database), table: escaped(table) })).length > 0;
+  }
+
+  async markedTable({ database, table }: TablePlace): Promise<MarkedTable | undefined> {
+    const sql = `SELECT toString(uuid) AS uuid, engine_full AS engineFull, comment, ifNull(total_rows, 1) > 0 AS hasRows FROM system.tables
+      WHERE database = {database:String} AND name = {table:String}`;
+    const [found] = await this.rows<Omit<MarkedTable, 'hasRows'> & { hasRows: number }>(sql, {
+      database: escaped(database),
+      table: escaped(table),
+    });
+    return found && { ...found, hasRows: found.hasRows === 1 };
   }
 
   async columns(database: string, table: string): Promise<readonly ServerColumn[]> {

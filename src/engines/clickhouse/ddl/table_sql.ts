@@ -76,30 +76,38 @@ export function tableUuid(step: string): string {
 export interface LocalTable {
   readonly names: StoredNames;
   readonly definition: TableDefinition;
-  /** The step of the change; undefined where the servers cannot replicate. */
-  readonly replicatedBy: string | undefined;
+  /** Of the change. */
+  readonly step: string;
+  readonly isReplicated: boolean;
 }
 
-export function createLocalSql({ names: stored, definition, replicatedBy }: LocalTable): string {
+const pathBegin = "ReplicatedMergeTree('/tabularium/";
+const commentBegin = 'Tabularium table ';
+
+/** How the engine clause, or where nothing replicates, the comment of a local table begins, and how it does if this step has created it. */
+export function markOf({ step, isReplicated }: Pick<LocalTable, 'step' | 'isReplicated'>) {
+  const begin = isReplicated ? pathBegin : commentBegin;
+  return { begin, mark: `${begin}${tableUuid(step)}` };
+}
+
+export function createLocalSql({ names: stored, definition, step, isReplicated }: LocalTable): string {
   const constraints = [...constraintsOf(definition)].map(
     ([name, check]) => `CONSTRAINT ${quoteIdentifier(name)} CHECK ${check}`,
   );
   const columns = [...definition.columns.map(columnSql), `${quoteIdentifier(loadColumn)} UInt64 MATERIALIZED 0`];
-  const engine =
-    replicatedBy === undefined
-      ? 'MergeTree'
-      : `ReplicatedMergeTree('/tabularium/${tableUuid(replicatedBy)}/{shard}', '{replica}')`;
+  const { mark } = markOf({ step, isReplicated });
+  const engine = isReplicated ? `${mark}/{shard}', '{replica}')` : 'MergeTree';
   const partition = keyColumns(definition, definition.partitionBy);
   const settings = [
     'allow_nullable_key = 1',
     ...(partition.length > 0 ? ['allow_floating_point_partition_key = 1'] : []),
-    ...(replicatedBy === undefined
-      ? [`non_replicated_deduplication_window = ${deduplicationWindow}`]
-      : [
+    ...(isReplicated
+      ? [
           `replicated_deduplication_window = ${deduplicationWindow}`,
           `replicated_deduplication_window_seconds = ${deduplicationSeconds}`,
           `zookeeper_session_expiration_check_period = ${sessionCheckSeconds}`,
-        ]),
+        ]
+      : [`non_replicated_deduplication_window = ${deduplicationWindow}`]),
   ];
   return [
     `CREATE TABLE IF NOT EXISTS ${qualifiedName({ database: stored.database, table: stored.localTable })}`,
@@ -107,6 +115,7 @@ export function createLocalSql({ names: stored, definition, replicatedBy }: Loca
     ...(partition.length > 0 ? [`PARTITION BY (${partition.join(', ')})`] : []),
     `ORDER BY (${sortingKey(definition).join(', ')})`,
     `SETTINGS ${settings.join(', ')}`,
+    ...(isReplicated ? [] : [`COMMENT ${quoteLiteral(mark)}`]),
   ].join(' ');
 }
 

@@ -224,6 +224,69 @@ describe('a change while another process brings a server back', { skip: missingO
       }
     });
 
+  const created = (name: string) => ({ ...tableRef(), table: name });
+  /** The different paths of the replicas of a table. */
+  const pathsOf = async (name: string) => {
+    const sql = `SELECT zookeeper_path FROM system.replicas WHERE table = '${name}__local' FORMAT TSVRaw`;
+    const paths = await Promise.all(ring.servers.map((_, index) => ask(index, sql)));
+    return new Set(paths);
+  };
+
+  test('a creation that arrives at a replica after another process has undone it leaves no table there', async () => {
+    const name = `late_${table}`;
+    const others = await Promise.all(ring.servers.map(({ url }) => startCuttingProxy(url)));
+    const other = otherProcess(world, others);
+    await other.start();
+    const released = Promise.withResolvers<void>();
+    try {
+      await available(other, 3);
+      await available(world.engine, 3);
+      const held = Promise.withResolvers<void>();
+      proxies[1]?.holdOnce(new RegExp(`CREATE TABLE [^;]*${name}__local`), () => {
+        held.resolve();
+        return released.promise;
+      });
+      const step = randomUUID();
+      const first = world.engine
+        .apply({ kind: 'createTable', table: created(name), definition }, { step, signal })
+        .then(() => assert.fail('it succeeded'), String);
+      await Promise.race([held.promise, first.then(assert.fail)]);
+      const undo = { step: `${step}/undo`, undoes: step, signal };
+      await other.apply({ kind: 'dropTable', table: created(name) }, undo);
+      released.resolve();
+      await first;
+      assert.deepEqual(await pathsOf(name), new Set(['']));
+    } finally {
+      released.resolve();
+      for (const proxy of proxies) proxy.mend();
+      await other.stop();
+      for (const proxy of others) proxy.close();
+    }
+  });
+
+  test('what another creation has left on a replica is replaced', async () => {
+    const name = `left_${table}`;
+    await available(world.engine, 3);
+    const database = await databaseOf();
+    const engine = `ReplicatedMergeTree('/tabularium/${randomUUID()}/{shard}', '{replica}')`;
+    await ask(1, `CREATE TABLE \`${database}\`.${name}__local (other String) ENGINE = ${engine} ORDER BY ()`);
+    const step = randomUUID();
+    const change = { kind: 'createTable', table: created(name), definition } as const;
+    await world.engine.apply(change, { step, signal });
+    const paths = await pathsOf(name);
+    assert.equal(paths.size, 1);
+    const batch = () => rowReader(definition.columns).read([[1], [2]]);
+    await world.engine.insertRows(created(name), batch(), { signal, definition });
+    // Again, by the same change.
+    await world.engine.apply(change, { step, signal });
+    assert.deepEqual(await pathsOf(name), paths);
+    for (const index of [0, 1, 2])
+      await eventually(`the rows of server ${index + 1}`, async () => {
+        const sql = `SELECT total_rows FROM system.tables WHERE database = '${database}' AND name = '${name}__local'`;
+        return (await ask(index, sql)) === '2';
+      });
+  });
+
   test('an ALTER that a replica takes only when it has carried out an earlier one is 503', async () => {
     const database = await ask(0, `SELECT database FROM system.tables WHERE name = '${table}' FORMAT TSVRaw`);
     const local = `\`${database}\`.${table}__local`;
