@@ -5,6 +5,7 @@ import { Failure } from '../../../standard/failure.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase, parsedDatabase, parsedTable } from '../names.ts';
+import { createDatabaseSql } from '../replication/server_schema.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
@@ -99,6 +100,7 @@ async function complete(
   const lost = await lostTables(missing, definedObject);
   await create(
     member.server,
+    peers[0]?.server ?? member.server,
     { own, agreed, missing: missing.filter((table) => !lost.includes(table)), outdated },
     limited(),
   );
@@ -130,6 +132,7 @@ async function lostTables(
 
 async function create(
   server: ClickHouseServer,
+  peer: ClickHouseServer,
   {
     own,
     agreed,
@@ -143,7 +146,8 @@ async function create(
 ): Promise<void> {
   const run = (sql: string) => server.text({ sql, timeoutMs: callMs, signal, settings: checkSettings });
   for (const database of agreed.databases)
-    if (!own.databases.includes(database)) await run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(database)}`);
+    if (!own.databases.includes(database))
+      await run(await createDatabaseSql(peer, database, { timeoutMs: callMs, signal }));
   for (const { database, name } of outdated)
     await run(`DROP TABLE IF EXISTS ${qualifiedName({ database, table: name })} SYNC`);
   // Tables before what reads them; views may read views.

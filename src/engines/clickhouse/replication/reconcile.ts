@@ -12,6 +12,7 @@ import { macroOf } from './server_macros.ts';
 import {
   type AgreedSchema,
   agreedSchema,
+  createDatabaseSql,
   keyOf,
   type OwnsDatabase,
   readSchema,
@@ -266,7 +267,8 @@ class Reconciliation {
   }
 
   async #createDatabase(database: string): Promise<void> {
-    await this.#run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(database)}`);
+    const { peers, timeoutMs } = this.#options;
+    await this.#run(await createDatabaseSql(peers[0] as ClickHouseServer, database, { timeoutMs }));
     this.#report.created.push(database);
   }
 

@@ -12,6 +12,8 @@ export interface ReplicationFeatures {
   readonly dropReplica: boolean;
   /** The server tells its session with Keeper (`system.zookeeper_connection`). */
   readonly keeperSession: boolean;
+  /** A database can have a comment. */
+  readonly databaseComments: boolean;
   /** Rows that a Distributed table has not sent yet can be sent by a statement (`SYSTEM FLUSH DISTRIBUTED`). */
   readonly flushDistributed: boolean;
 }
@@ -26,6 +28,7 @@ export function replicationFeatures(version: string): ReplicationFeatures {
     lightweightSync: isAtLeast(24, 8),
     dropReplica: isAtLeast(20, 8),
     keeperSession: isAtLeast(24, 8),
+    databaseComments: isAtLeast(21, 10),
     flushDistributed: isAtLeast(19, 14),
   };
 }

@@ -1,6 +1,8 @@
 // The databases, tables and views of this product on a server, and on what the servers that count agree.
-import type { ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
+import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { tableOfPath } from './replicated_tables.ts';
+import { replicationFeatures } from './replication_features.ts';
 
 /** Whether a database belongs to this product; nothing is changed in others. */
 export type OwnsDatabase = (database: string) => boolean;
@@ -58,6 +60,19 @@ export async function readSchema(
         return { database, name, engine, createSql, path, uuid: path && tableOfPath(path)?.uuid };
       }),
   };
+}
+
+/** Creates a database as a server has it: its comment names the catalog that it belongs to, also under another name. */
+export async function createDatabaseSql(
+  server: ClickHouseServer,
+  name: string,
+  call: Pick<ServerCall, 'timeoutMs' | 'signal'>,
+): Promise<string> {
+  const create = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(name)}`;
+  if (!replicationFeatures(server.version).databaseComments) return create;
+  const sql = `SELECT comment FROM system.databases WHERE name = ${quoteLiteral(name)}`;
+  const [{ comment = '' } = {}] = await server.rows<{ comment: string }>({ ...call, sql });
+  return comment === '' ? create : `${create} ENGINE = Atomic COMMENT ${quoteLiteral(comment)}`;
 }
 
 /** By which an object is the same on all servers. */

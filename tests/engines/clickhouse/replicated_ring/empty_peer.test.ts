@@ -84,6 +84,11 @@ describe('a server that returns to one without tables', { skip: missingOldestVer
         },
         60_000,
       );
+    for (const node of ring.servers) {
+      const body = "SELECT comment FROM system.databases WHERE name = 'c__d'";
+      const response = await fetch(node.url, { method: 'POST', body });
+      assert.match(await response.text(), /^Tabularium catalog /, 'its database is that of the catalog');
+    }
     (await server.delete(`${database}/tables/dropped`)).is(200);
     (await server.post(`${database}/tables/t/rows`, { rows: [[4]] })).is(201);
   });
