@@ -46,6 +46,8 @@ What follows for a cluster of your own:
 - A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
   its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`. Databases of catalogs of other warehouses on the same server
   are left as they are.
+- A creation of a table that finds a local table of its name looks which creation has made it: by its path in Keeper or, where nothing replicates, by its
+  comment. That of another one is replaced; with rows, it is moved to \`_tabularium_aside\` first.
 - The rows of an insert are one block, which each shard stores whole or not at all, and once, however often it is sent.
 - **Backups** were shown on two shards of 26.7 that two servers of Tabularium write to (\`tests/servers/clusters/backup.test.ts\`): no half of a write, nothing
   without what it depends on, everything that was acknowledged before; with the server that takes the backup killed, too. The files hold values of all types
@@ -55,7 +57,7 @@ What follows for a cluster of your own:
   UPDATE, a DELETE and an \`INSERT ... SELECT\` that one shard has and the other one lacks, keyed inserts before and after they are published, a repetition
   on replicas that have not heard of the mutation.
 - **What arrives late** was shown with proxies that hold statements back: a truncate, drop, rename or alteration that reaches a server after another server of
-  Tabularium has repeated it does nothing, on nodes of 26.7 (\`late_changes.test.ts\`), and from one replica to another on 24.8
+  Tabularium has repeated it, or a creation after it was undone, does nothing, on nodes of 26.7 (\`late_changes.test.ts\`), and from one replica to another on 24.8
   (\`replicated_ring/changes_meanwhile.test.ts\`); of two attempts of a write at the same time, one is done (\`repeated_meanwhile.test.ts\`), and one
   that was begun by a server whose clock is ahead keeps none from that. A replica that
   neither server reaches while the change is repeated is not covered: what a network delivers to it afterwards, it does.
