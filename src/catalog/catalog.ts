@@ -88,6 +88,9 @@ export interface CatalogOptions {
   readonly holder?: LeaseHolder | undefined;
 }
 
+/** In one call, at least those of one database or catalog. */
+const relocatedTablesMax = 1000;
+
 export class Catalog extends CatalogReader {
   readonly #context: CatalogContext;
   readonly #recovery: RecoveryRounds;
@@ -123,17 +126,21 @@ export class Catalog extends CatalogReader {
   /** The tables below the catalogs and databases that this server restored or renamed since the last call: chains, root first. */
   async takeRelocatedTables(): Promise<(readonly CatalogObject[])[]> {
     const { relocated } = this.#context;
-    const ids = [...relocated];
-    relocated.clear();
     const tables: (readonly CatalogObject[])[] = [];
-    for (const id of ids) {
+    for (const id of relocated) {
+      if (tables.length >= relocatedTablesMax) break;
       const chain = await this.findChain(id);
       const [root, database] = chain;
-      if (!root) continue;
+      if (!root) {
+        relocated.delete(id);
+        continue;
+      }
       const databases = database ? [database] : await this.list(id, 'databases', { limit: Number.MAX_SAFE_INTEGER });
       for (const parent of databases)
         for (const table of await this.list(parent.id, 'tables', { limit: Number.MAX_SAFE_INTEGER }))
           tables.push([root, parent, table]);
+      // Not before: if the store does not answer, it is read again.
+      relocated.delete(id);
     }
     return tables;
   }

@@ -21,6 +21,8 @@ export type Outcome =
   | { readonly kind: 'succeeded'; readonly result: string | undefined }
   | { readonly kind: 'failed'; readonly error: TaskError; readonly fault?: unknown }
   | { readonly kind: 'cancelled' }
+  /** It was cancelled, and whether its work counts is not known yet: whoever finds that out ends it. */
+  | { readonly kind: 'undecided' }
   /** `counts`: whether the run counts as an attempt; a task that was handed back does not lose one. */
   | { readonly kind: 'retry'; readonly pauseMs: number; readonly counts: boolean; readonly why: string };
 
@@ -94,6 +96,10 @@ export function completion({ attempt }: TaskRecord, outcome: Outcome, pauseMs: n
     outcome.kind === 'cancelled' ? 'it was cancelled when its work counted already' : 'its work counts already';
   return { kind: 'retry', pauseMs: longestPause(pauseMs, attempt), counts: true, why };
 }
+
+/** The outcome of a task of which is not known now whether its work counts: it has no runner until that is asked again. */
+export const undecided = (task: TaskRecord, outcome: Outcome): Outcome =>
+  outcome.kind === 'cancelled' ? { kind: 'undecided' } : completion(task, outcome, retryPauseMsMax);
 
 const longestPause = (pauseMs: number, attempt: number): number =>
   Math.min(retryPauseMsMax, pauseMs * 2 ** Math.max(0, attempt - 1));

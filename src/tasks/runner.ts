@@ -17,6 +17,7 @@ import {
   interruption,
   type Outcome,
   outcomeOf,
+  undecided,
 } from './outcome.ts';
 import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
@@ -38,6 +39,9 @@ const sharedPollEveryMs = 1_000;
 const stopReserveMs = 500;
 const saveRetryMsMin = 50;
 const saveRetryMsMax = 5000;
+/** For whoever says whether the work of a task counts. */
+const decidedMsMax = 30_000;
+const askAgainMs = 10_000;
 
 export interface RunnerOptions {
   readonly store: Store;
@@ -149,7 +153,10 @@ export class TaskRunner {
         await this.#settle(row, decided);
         this.notify();
       })
-      .catch((error) => this.#observe({ kind: 'backgroundError', what: 'take over a task', error }))
+      .catch(async (error) => {
+        this.#observe({ kind: 'backgroundError', what: 'take over a task', error });
+        await pause(askAgainMs, undefined, { ref: false });
+      })
       .finally(() => this.#deciding.delete(row.task_id));
   }
 
@@ -196,9 +203,10 @@ export class TaskRunner {
     for (const task of this.#running.values()) {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
       const stopped = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
-      const outcome = await withinStop(this.#decided(task.record, stopped, 0));
-      const row = outcome && (await readTask(this.#store.db, task.record.taskId));
-      if (row) await this.#move(row, outcome, this.#leases.own);
+      const isAsked = endsUndecided(stopped) && this.#kinds.get(task.record.type)?.isDecided !== undefined;
+      const row = await readTask(this.#store.db, task.record.taskId);
+      // Others ask whether its work counts.
+      if (row) await this.#move(row, isAsked ? undecided(task.record, stopped) : stopped, this.#leases.own);
     }
   }
 
@@ -207,6 +215,20 @@ export class TaskRunner {
     const kind = this.#kinds.get(task.type);
     if (!endsUndecided(outcome) || !kind?.isDecided || !(await kind.isDecided(task))) return outcome;
     return completion(task, outcome, pauseMs);
+  }
+
+  /** Without an answer in time the task keeps no runner waiting. */
+  async #decidedInTime(task: TaskRecord, outcome: Outcome): Promise<Outcome> {
+    const late = new AbortController();
+    const unknown = () => undecided(task, outcome);
+    try {
+      return await Promise.race([
+        this.#decided(task, outcome, this.#options.retryPauseMs).catch(unknown),
+        pause(decidedMsMax, undefined, { ref: false, signal: late.signal }).then(unknown),
+      ]);
+    } finally {
+      late.abort();
+    }
   }
 
   #move(row: TaskRow, outcome: Outcome, held: Partial<Lease>): Promise<boolean> {
@@ -359,17 +381,16 @@ export class TaskRunner {
     for (let pauseMs = saveRetryMsMin; ; pauseMs = Math.min(saveRetryMsMax, pauseMs * 2)) {
       try {
         const { own } = this.#leases;
-        const save = (tx: Parameters<MoveTask>[0], end: Outcome, from: readonly TaskRow['state'][]) =>
-          this.#options.move(tx, taskId, from, { ...progress, ...this.#columns(end, task.record) }, own);
+        const save = async (end: Outcome, from: readonly TaskRow['state'][]) => {
+          const columns = { ...progress, ...this.#columns(await this.#decidedInTime(task.record, end), task.record) };
+          return this.#store.transaction((tx) => this.#options.move(tx, taskId, from, columns, own));
+        };
         const isRetry = outcome.kind === 'retry';
-        const ended = await this.#decided(task.record, outcome, this.#options.retryPauseMs);
-        const isSaved = await this.#store.transaction((tx) =>
-          save(tx, ended, isRetry ? ['running'] : ['running', 'cancelling']),
-        );
-        if (!isSaved && isRetry) {
+        if (!(await save(outcome, isRetry ? ['running'] : ['running', 'cancelling'])) && isRetry) {
+          const row = await readTask(this.#store.db, taskId);
           // The task was cancelled while its retry was being scheduled.
-          const cancelled = await this.#decided(task.record, { kind: 'cancelled' }, this.#options.retryPauseMs);
-          await this.#store.transaction((tx) => save(tx, cancelled, ['cancelling']));
+          if (row?.state === 'cancelling' && row.leased_by === own.leased_by)
+            await save({ kind: 'cancelled' }, ['cancelling']);
         }
         return await readTask(this.#store.db, taskId);
       } catch (error) {
@@ -386,6 +407,7 @@ export class TaskRunner {
       return { ...ending('succeeded', now, { result: outcome.result }), ...this.serverOfResult(row.type) };
     if (outcome.kind === 'failed') return ending('failed', now, { error: outcome.error });
     if (outcome.kind === 'cancelled') return ending('cancelled', now, {});
+    if (outcome.kind === 'undecided') return { state: 'cancelling', leased_by: null, lease_until: null };
     return {
       state: 'pending',
       not_before: now + outcome.pauseMs,
@@ -397,11 +419,6 @@ export class TaskRunner {
       progress_text: `attempt ${row.attempt}: ${outcome.why}`,
     };
   }
-}
-
-/** Undefined if it is not known soon: the task is then one that has lost its runner. */
-function withinStop(outcome: Promise<Outcome>): Promise<Outcome | undefined> {
-  return Promise.race([outcome.catch(() => undefined), pause(stopReserveMs, undefined, { ref: false })]);
 }
 
 function runKind(kind: TaskKind | undefined, task: RunningTask, context: TaskContext): Promise<unknown> {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { systemActor } from '../../src/model/principal.ts';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import type { Store } from '../../src/store/store.ts';
 import { LeaseLost } from '../../src/tasks/leases.ts';
@@ -37,7 +38,7 @@ interface Clock {
 
 interface RunnerOptions {
   readonly attemptsMax?: number;
-  readonly isDecided?: boolean | Promise<boolean>;
+  readonly isDecided?: boolean | Promise<boolean> | (() => boolean | Promise<boolean>);
   /** How many of its first attempts fail. */
   readonly fails?: number;
   readonly runnersMax?: number;
@@ -59,19 +60,18 @@ function withLostAnswers(store: Store, loses: { commit: boolean }): Store {
 }
 
 /** A runner whose tasks end when `ends` is called, or when they are aborted; then when `stopping` has resolved. */
-async function runner(
-  store: Store,
-  clock: Clock,
-  heartbeatEveryMs: number,
-  { attemptsMax = 3, isDecided = false, runnersMax = 1, stopping = Promise.resolve(), fails = 0 }: RunnerOptions = {},
-) {
+async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, options: RunnerOptions = {}) {
+  const { attemptsMax = 3, runnersMax = 1, stopping = Promise.resolve(), fails = 0 } = options;
   const startOrder: string[] = [];
   const observed: unknown[] = [];
   const { promise: end, resolve: ends } = Promise.withResolvers<string>();
   const kind: TaskKind = {
     type: 'work',
     attemptsMax,
-    isDecided: async () => isDecided,
+    isDecided: async () => {
+      const { isDecided = false } = options;
+      return typeof isDecided === 'function' ? isDecided() : isDecided;
+    },
     run: async (task, { signal, progress }: TaskContext) => {
       startOrder.push(task.taskId);
       if (startOrder.length <= fails) throw new RetryableError('it failed');
@@ -85,8 +85,8 @@ async function runner(
     },
   };
   const holder = new LeaseHolder(`server-${++servers}`);
-  const options = { runnersMax, retentionDays: 7, retryPauseMs: 1, holder, heartbeatEveryMs };
-  const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...options });
+  const settings = { runnersMax, retentionDays: 7, retryPauseMs: 1, holder, heartbeatEveryMs };
+  const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...settings });
   openStores.push({ close: () => tasks.stop(600) });
   await tasks.start();
   return { tasks, startOrder, observed, ends };
@@ -287,6 +287,24 @@ test('whether the work of a lost task counts is asked without keeping others wai
   decide(false);
   assert.equal((await other.tasks.wait(lost.taskId, soonMs))?.state, 'cancelled');
   other.ends('other');
+});
+
+test('a task of which is not known whether its work counts keeps no runner, and ends when that is known', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const known = { isDecided: (): boolean | Promise<boolean> => Promise.reject(new Error('the cluster is away')) };
+  const only = await runner(store, clock, beatMs, known);
+  const { taskId } = await only.tasks.submit(work());
+  await untilTrue(() => only.startOrder.length === 1, 'it begins');
+  await only.tasks.cancel(taskId, { ...systemActor, action: 'test' });
+  await untilTrue(async () => (await row(store, taskId)).leased_by === null, 'it has no runner');
+  assert.equal((await row(store, taskId)).state, 'cancelling');
+  const next = await only.tasks.submit(work(2));
+  await untilTrue(() => only.startOrder.includes(next.taskId), 'another task begins');
+  known.isDecided = () => false;
+  const other = await runner(store, clock, beatMs, known);
+  assert.equal((await other.tasks.wait(taskId, soonMs))?.state, 'cancelled');
+  only.ends('next');
 });
 
 test('a clock change takes nothing from a live runner', async () => {

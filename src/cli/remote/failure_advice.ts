@@ -42,6 +42,7 @@ function withoutAbsent(advice: string, result: TabulariumError['result']): strin
     [...part.matchAll(/`result\.(\w+)`/g)].some(([, name = '']) => result[name] === undefined);
   const parts = advice.replace(/\.$/, '').split('; ');
   const kept = parts.filter((part) => !isAbsent(part));
+  if (kept.length === parts.length) return advice;
   const [first = '', ...more] = kept;
   if (first === '') return 'Correct what the message says.';
   return `${[first.charAt(0).toUpperCase() + first.slice(1), ...more].join('; ')}.`;

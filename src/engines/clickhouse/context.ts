@@ -13,6 +13,7 @@ import { EndedStaging } from './load/ended_staging.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
 import { ReplicatedInserts } from './replication/replicated_inserts.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
+import type { RecordExchanges } from './steps/record_exchanges.ts';
 
 const abandonedEveryMs = 10_000;
 /** Between two searches for what loads left that ended without removing it. */
@@ -63,7 +64,7 @@ export class WarehouseContext {
     const ofOthers = async () => databasesOf((await options.catalogsOfOthers?.()) ?? []);
     const completeLeft = (signal: AbortSignal) => leftWrites.completeLeft(this, signal);
     const { definedObject } = options;
-    const exchangeRecords: AppliedSteps['exchange'] = (...exchanged) => this.steps.exchange(...exchanged);
+    const exchangeRecords: RecordExchanges['exchange'] = (...exchanged) => this.steps.exchanges.exchange(...exchanged);
     const { cluster } = options;
     this.cluster = new Cluster(cluster, { hosts, owns, ofOthers, completeLeft, exchangeRecords, definedObject });
     this.registered = new Registered(this.cluster, owns, ofOthers);

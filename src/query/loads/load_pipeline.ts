@@ -116,6 +116,9 @@ export interface LoadParts {
   readonly fileStore: Pick<FileStore, 'adopt'>;
 }
 
+/** By which an engine does the load of a task once, unless it has a label. */
+export const stepOfTask = (taskId: string): string => `load/${taskId}`;
+
 /** The file of one run, prepared on first use, and the path for rejected rows. Must be closed. */
 export class RunFile {
   readonly progress: LoadProgress;
@@ -223,13 +226,9 @@ export class LoadPipeline {
     return this.#toResult(done, request, file, target.table.name, run);
   }
 
-  /** Whether the rows of an earlier run with this step count: then it has them in the table now. `label`: that of the request. */
-  async hasLoaded(
-    place: Pick<LoadTarget, 'warehouse' | 'catalog'>,
-    step: string,
-    { label, dryRun = false }: Pick<FileRequest, 'label' | 'dryRun'>,
-  ): Promise<boolean> {
-    if (dryRun || (label === undefined && (await this.#parts.keys.catalogOfStep(step)) === undefined)) return false;
+  /** Whether the rows of an interrupted task count: then the table has them now. False if the task has passed nothing to an engine. */
+  async hasLoaded(place: Pick<LoadTarget, 'warehouse' | 'catalog'>, step: string, taskId: string): Promise<boolean> {
+    if ((await this.#parts.keys.catalogOfStep(stepOfTask(taskId))) === undefined) return false;
     return isWritten(this.#parts.warehouses, place, step);
   }
 
@@ -266,7 +265,9 @@ export class LoadPipeline {
     return this.#admitted(warehouse, path.join('.'), run, async (engine) => {
       this.#parts.catalog.requireNoOpenChange([path]);
       const started = performance.now();
-      if (label === undefined && !dryRun) await keys.retainStep(step, { warehouse, catalogId: catalog.id, taskId });
+      // That of a label is retained by the engine, and the one of the task shows that it came so far.
+      const retained = label === undefined ? step : stepOfTask(taskId);
+      if (!dryRun) await keys.retainStep(retained, { warehouse, catalogId: catalog.id, taskId });
       const record = { objectId: table.id, details: { taskId, kind: 'load', mode } };
       await trail.begin(actor, record);
       try {

@@ -14,6 +14,7 @@ import {
   type LoadPipeline,
   type LoadResult,
   type LoadRun,
+  stepOfTask,
   validateColumns,
 } from './load_pipeline.ts';
 
@@ -99,7 +100,7 @@ export class Loads {
     const [root, , table] = ((await this.#catalog.find(request.path)) ?? []) as Partial<Chain>;
     if (!root || table?.id !== request.tableId) return false;
     const place = { warehouse: root.spec.warehouse, catalog: { id: root.id, name: root.name } };
-    return this.#pipeline.hasLoaded(place, stepOf(request, taskId), request);
+    return this.#pipeline.hasLoaded(place, stepOf(request, taskId), taskId);
   }
 
   /** Rights and names are checked again, because the task may have waited. */
@@ -115,4 +116,4 @@ export class Loads {
 
 /** The engine forgets the step of a task some days later, and that of a label when the table is dropped. */
 const stepOf = ({ label, tableId }: LoadRequest, taskId: string): string =>
-  label === undefined ? `load/${taskId}` : `label/${tableId}/${label}`;
+  label === undefined ? stepOfTask(taskId) : `label/${tableId}/${label}`;

@@ -1,11 +1,11 @@
 // Whether a server has everything that it must have before it takes statements.
 import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
 import type { StoredName } from '../replication/reconcile.ts';
 import { cutOff, followNames, takeBack } from '../replication/return_of_server.ts';
 import { endClaim } from '../steps/claim.ts';
+import type { RecordExchanges } from '../steps/record_exchanges.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { catchUpWithoutReplication } from './unreplicated_catch_up.ts';
@@ -21,12 +21,8 @@ export interface CatchUpOptions {
   readonly ofOthers: (() => Promise<OwnsDatabase>) | undefined;
   /** Completes the writes that were interrupted. @returns their number. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
-  /** Lets the server and each of the others have the same records of writes. See `AppliedSteps.exchange`. */
-  readonly exchangeRecords: (
-    server: ClickHouseServer,
-    others: readonly { readonly server: ClickHouseServer; readonly isAvailable: boolean }[],
-    signal: AbortSignal,
-  ) => Promise<void>;
+  /** See `RecordExchanges.exchange`. */
+  readonly exchangeRecords: RecordExchanges['exchange'];
   readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
   /** As the servers that were asked say. */
   readonly isReplicated: () => boolean;
@@ -47,8 +43,7 @@ export class CatchUp {
     const lack = await this.#lackOf(member, signal);
     if (lack !== undefined) return lack;
     const others = this.#options.members().filter((other) => other !== member && mayHaveRecords(other));
-    const limited = AbortSignal.any([signal, AbortSignal.timeout(attemptMs)]);
-    await this.#options.exchangeRecords(member.server, others, limited);
+    await this.#options.exchangeRecords(member.server, others, signal);
     return undefined;
   }
 

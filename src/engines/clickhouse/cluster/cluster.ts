@@ -97,7 +97,10 @@ export class Cluster implements ClickHouseCluster {
       definedObject,
       available: () => this.#available(),
       follow: async () => access.notices?.follow(),
-      lose: (member: Member, message: string) => this.#lose(member, message),
+      lose: (member: Member, message: string) => {
+        member.lose(message);
+        void this.#health.check(member);
+      },
     };
     this.#missingTables = new MissingTables(comparison);
     const alteredTables = new AlteredTables({ ...comparison, isReplicated: () => this.isReplicated });
@@ -324,17 +327,6 @@ export class Cluster implements ClickHouseCluster {
 
   #available(): Member[] {
     return this.members().filter(({ isAvailable }) => isAvailable);
-  }
-
-  #lose(member: Member, message: string): void {
-    member.lose(message);
-    void this.#health.check(member);
-  }
-
-  /** Takes a server out of use that lacks what most of the others have recorded of a write, until it has caught up. */
-  loseRecords(server: ClickHouseServer): void {
-    const member = this.members().find(({ counted }) => counted === server);
-    if (member && !member.isDisabled) this.#lose(member, 'it lacks a record of a write that other servers have');
   }
 
   /** Takes servers out of use that lack a table with rows, if another replica of the shard has it. */

@@ -10,13 +10,15 @@ export async function createLocalTable(tables: ServerTables, local: LocalTable):
   await tables.run(sql);
   const place = { database, table };
   const left = await tables.markedTable(place);
-  if (!left || isOf(local, left)) return;
+  if (!left) return;
+  // What an earlier version has created has no mark, which it gets, so that it is defined alike on all servers.
+  if (!local.isReplicated && left.comment === '') return tables.commentTable(place, markOf(local).mark);
+  if (isOf(local, left)) return;
   if (left.hasRows) await moveAside(tables, place, left.uuid);
   else await tables.dropTable(database, table);
   await tables.run(sql);
 }
 
-/** What an earlier version has created where nothing replicates has no mark. */
 function isOf(local: LocalTable, { engineFull, comment }: MarkedTable): boolean {
   const { begin, mark } = markOf(local);
   const text = local.isReplicated ? engineFull : comment;

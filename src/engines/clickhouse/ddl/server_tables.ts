@@ -86,6 +86,9 @@ export class ServerTables {
     return (await this.rows(sql, { database: escaped(database), table: escaped(table) })).length > 0;
   }
 
+  commentTable = ({ database, table }: TablePlace, comment: string): Promise<void> =>
+    this.run(`ALTER TABLE ${qualifiedName({ database, table })} MODIFY COMMENT ${quoteLiteral(comment)}`);
+
   async markedTable({ database, table }: TablePlace): Promise<MarkedTable | undefined> {
     const sql = `SELECT toString(uuid) AS uuid, engine_full AS engineFull, comment, ifNull(total_rows, 1) > 0 AS hasRows FROM system.tables
       WHERE database = {database:String} AND name = {table:String}`;

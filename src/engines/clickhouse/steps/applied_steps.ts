@@ -1,5 +1,6 @@
 // The steps that were applied, and those that were undone before they arrived, on each server of the cluster. A record is on most servers,
 // and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
+import { setTimeout as pause } from 'node:timers/promises';
 import { newId } from '../../../model/ids.ts';
 import type { Code } from '../../../standard/codes.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
@@ -11,7 +12,8 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { copyRecords, type RecordTable } from './record_copies.ts';
+import type { RecordTable } from './record_copies.ts';
+import { RecordExchanges } from './record_exchanges.ts';
 
 const table = qualifiedName({ database: internalDatabase, table: 'steps' });
 const attemptsTable = qualifiedName({ database: internalDatabase, table: 'attempts' });
@@ -22,20 +24,13 @@ const pendingMinutes = 10;
 const stepsPerQuery = 500;
 /** Longer than any caller repeats a step, and than a call can be late. */
 const retentionDays = 30;
-const copyTimeoutMs = 30_000;
-const optionalTimeoutMs = 5000;
+const repairMsMax = 600_000;
+/** Several records may be missed at once. */
+const missedPauseMs = 2000;
 
-/** What is to be done of a step that has ended is not asked for any more. */
-const payloadToCopy =
-  `if(records.state = 'pending' AND (records.catalog, records.step) IN ` +
-  `(SELECT catalog, step FROM ${table} WHERE state IN ('applied', 'undone', 'failed')), '', records.payload)`;
 const recordTables: readonly RecordTable[] = [
-  {
-    name: table,
-    columns: ['state', 'row_count', 'batch', 'attempt'],
-    content: { payload: payloadToCopy, at: 'toUnixTimestamp(records.at)' },
-  },
-  { name: attemptsTable, columns: ['attempt'], content: { at: 'toUnixTimestamp(records.at)' } },
+  { name: table, columns: ['state', 'row_count', 'batch', 'attempt'], content: ['payload'] },
+  { name: attemptsTable, columns: ['attempt'], content: [] },
 ];
 
 /**
@@ -137,6 +132,9 @@ export class AppliedSteps {
   readonly #cluster: Cluster;
   /** Servers that have the table. */
   readonly #prepared = new WeakSet<ClickHouseServer>();
+  /** Servers that have missed a record. */
+  readonly #repairing = new Set<ClickHouseServer>();
+  readonly exchanges = new RecordExchanges(recordTables, (server) => this.#prepare(server));
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
@@ -342,50 +340,39 @@ export class AppliedSteps {
     return new Set(answers.flat().map(({ batch }) => batch));
   }
 
-  /**
-   * Copies the records of each of these servers to the other one. Of one that is not available, which need not answer, only from there. Most of the
-   * servers that are enabled have each record: without the copies, those that are enabled later could be others.
-   */
-  async exchange(
-    server: ClickHouseServer,
-    others: readonly { readonly server: ClickHouseServer; readonly isAvailable: boolean }[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    for (const table of recordTables)
-      for (const { server: other, isAvailable } of others) {
-        const options = { timeoutMs: isAvailable ? copyTimeoutMs : optionalTimeoutMs, signal };
-        if (!isAvailable) {
-          const copied = this.#on(server, () => copyRecords(other, server, table, options));
-          await copied.catch(() => signal.throwIfAborted());
-          continue;
-        }
-        const copy = (from: ClickHouseServer, to: ClickHouseServer) =>
-          this.#on(from, () => this.#on(to, () => copyRecords(from, to, table, options)));
-        await copy(other, server);
-        await copy(server, other);
-      }
+  /** Resolves when most of the servers have recorded it. One of the others that does not gets it from them. */
+  async #recordedByMost(work: (server: ClickHouseServer) => Promise<unknown>): Promise<void> {
+    const missed = new Set<ClickHouseServer>();
+    let isRecorded = false;
+    await this.#onMost(work, (server) => {
+      missed.add(server);
+      if (isRecorded) void this.#repair(server);
+    });
+    isRecorded = true;
+    for (const server of missed) void this.#repair(server);
   }
 
-  /** Resolves when most of the servers have recorded it. One of the others that does not may be one of few that are asked some day. */
-  async #recordedByMost(work: (server: ClickHouseServer) => Promise<unknown>): Promise<void> {
-    let isRecorded = false;
-    const missed = new Set<ClickHouseServer>();
-    const watched = async (server: ClickHouseServer) => {
-      try {
-        await work(server);
-      } catch (error) {
-        missed.add(server);
-        if (isRecorded) this.#cluster.loseRecords(server);
-        throw error;
-      }
-    };
-    await this.#onMost(watched);
-    isRecorded = true;
-    for (const server of missed) this.#cluster.loseRecords(server);
+  /** One that is lost gets what it missed when it returns. */
+  async #repair(server: ClickHouseServer): Promise<void> {
+    if (this.#repairing.has(server)) return;
+    this.#repairing.add(server);
+    await pause(missedPauseMs, undefined, { ref: false });
+    this.#repairing.delete(server);
+    const available = this.#cluster.members().filter(({ isAvailable }) => isAvailable);
+    if (!available.some(({ counted }) => counted === server)) return;
+    const others = available.filter(({ counted }) => counted !== server);
+    await this.exchanges.exchange(
+      server,
+      others.map(({ counted }) => ({ server: counted, isAvailable: true })),
+      AbortSignal.timeout(repairMsMax),
+    );
   }
 
   /** Resolves when most of the servers have done the work. */
-  async #onMost<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T[]> {
+  async #onMost<T>(
+    work: (server: ClickHouseServer) => Promise<T>,
+    failedOn: (server: ClickHouseServer) => void = () => undefined,
+  ): Promise<T[]> {
     const servers = await this.#cluster.servers();
     const needed = Math.floor(servers.length / 2) + 1;
     const results: T[] = [];
@@ -399,6 +386,7 @@ export class AppliedSteps {
           if (results.length === needed) resolve([...results]);
         },
         (error: unknown) => {
+          failedOn(server);
           if (++failed > servers.length - needed) reject(error);
         },
       );

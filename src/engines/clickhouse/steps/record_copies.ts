@@ -1,4 +1,5 @@
-// Copies of records from one server to another, which lacks them: it was away, disabled, or is new. Only what differs is read, by hashes.
+// Copies of records between servers, one of which lacks them: it was away, disabled, or is new. What both have is found by digests, day by day,
+// and not read again.
 import type { ClickHouseServer } from '../connection/server.ts';
 
 /** A table of records. */
@@ -7,60 +8,73 @@ export interface RecordTable {
   readonly name: string;
   /** Those that make a record, besides `catalog` and `step`. */
   readonly columns: readonly string[];
-  /** Those that are copied besides, by name; the text is an expression. */
-  readonly content: Readonly<Record<string, string>>;
+  /** Those that are copied besides, and `at`. */
+  readonly content: readonly string[];
 }
 
 interface CopyOptions {
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal: AbortSignal;
 }
 
 /** Younger than after which the servers delete records, each by its own clock. */
 const copiedDays = 29;
-/** By which records are compared: few enough for one answer, and so many that those that are equal are not listed because of others. */
-const bucketCount = 16_384;
-const bucketsPerQuery = 500;
-const recordsPerCopy = 500;
+/** In which the records of a day are compared. */
+const bucketCount = 1024;
+const bucketsPerQuery = 64;
+const recordsPerCopy = 10_000;
 const bytesPerCopy = 16_000_000;
+/** Servers record a record at different times. */
+const clockHours = 1;
 
-const isCopied = `at >= now('UTC') - INTERVAL ${copiedDays} DAY`;
 const bucket = `cityHash64(catalog, step) % ${bucketCount}`;
 const hashOf = ({ columns }: RecordTable): string => `cityHash64(${['catalog', 'step', ...columns].join(', ')})`;
+const isOfDay = (day: string, hours = 0): string =>
+  `at >= toDateTime('${day} 00:00:00', 'UTC') - INTERVAL ${hours} HOUR AND at < toDateTime('${day} 00:00:00', 'UTC') + INTERVAL ${24 + hours} HOUR`;
 
-/** @returns the number of records that `to` did not have. */
-export async function copyRecords(
+/** The days of which the records may differ. Where a record was recorded twice, or about midnight, they need not. */
+export async function differingDays(
+  one: ClickHouseServer,
+  two: ClickHouseServer,
+  table: RecordTable,
+  options: CopyOptions,
+): Promise<readonly string[]> {
+  const sql =
+    `SELECT toString(toDate(at)) AS key, toString(groupBitXor(${hashOf(table)})) AS digest FROM ${table.name} ` +
+    `WHERE at >= now('UTC') - INTERVAL ${copiedDays} DAY GROUP BY key`;
+  const [ofOne, ofTwo] = await Promise.all([one, two].map((server) => digests(server, sql, options)));
+  return differing(ofOne, ofTwo);
+}
+
+type Digests = ReadonlyMap<string, string>;
+
+async function digests(server: ClickHouseServer, sql: string, options: CopyOptions): Promise<Digests> {
+  const rows = await server.rows<{ key: string; digest: string }>({ ...options, sql });
+  return new Map(rows.map(({ key, digest }) => [key, digest]));
+}
+
+const differing = (one: Digests = new Map(), two: Digests = new Map()): readonly string[] =>
+  [...new Set([...one.keys(), ...two.keys()])].filter((key) => one.get(key) !== two.get(key));
+
+/** Copies the records of a day that `to` lacks. */
+export async function copyDay(
   from: ClickHouseServer,
   to: ClickHouseServer,
   table: RecordTable,
-  options: CopyOptions,
-): Promise<number> {
-  const [theirs, own] = await Promise.all([from, to].map((server) => digests(server, table, options)));
-  const differing = [...(theirs ?? [])].filter(([one, digest]) => own?.get(one) !== digest).map(([one]) => one);
-  let copied = 0;
-  for (let at = 0; at < differing.length; at += bucketsPerQuery) {
-    const buckets = differing.slice(at, at + bucketsPerQuery);
-    const [listed = [], present = []] = await Promise.all(
-      [from, to].map((server) => recordsOf(server, table, buckets, options)),
-    );
-    const known = new Set(present.map(({ hash }) => hash));
-    const missing = listed.filter(({ hash }) => !known.has(hash));
-    for (const hashes of partsOf(missing)) await copy(from, to, table, { ...options, buckets, hashes });
-    copied += missing.length;
+  { day, ...options }: CopyOptions & { readonly day: string },
+): Promise<void> {
+  const records = `SELECT DISTINCT ${bucket} AS bucket, ${hashOf(table)} AS hash FROM ${table.name} WHERE ${isOfDay(day)}`;
+  const sql = `SELECT toString(bucket) AS key, toString(groupBitXor(hash)) AS digest FROM (${records}) GROUP BY bucket`;
+  const [ofFrom, ofTo] = await Promise.all([from, to].map((server) => digests(server, sql, options)));
+  const buckets = differing(ofFrom, ofTo);
+  for (let at = 0; at < buckets.length; at += bucketsPerQuery) {
+    const inBuckets = `${bucket} IN (${buckets.slice(at, at + bucketsPerQuery).join(', ')})`;
+    const known = await recordsOf(to, table, `${isOfDay(day, clockHours)} AND ${inBuckets}`, options);
+    const hashes = new Set(known.map(({ hash }) => hash));
+    const listed = await recordsOf(from, table, `${isOfDay(day)} AND ${inBuckets}`, options);
+    const missing = listed.filter(({ hash }) => !hashes.has(hash));
+    for (const part of partsOf(missing)) await copy(from, to, table, { ...options, day, hashes: part });
   }
-  return copied;
-}
-
-/** Of the records of each bucket, however often they were recorded. */
-async function digests(
-  server: ClickHouseServer,
-  table: RecordTable,
-  options: CopyOptions,
-): Promise<ReadonlyMap<string, string>> {
-  const records = `SELECT DISTINCT ${bucket} AS bucket, ${hashOf(table)} AS hash FROM ${table.name} WHERE ${isCopied}`;
-  const sql = `SELECT toString(bucket) AS bucket, toString(groupBitXor(hash)) AS digest FROM (${records}) GROUP BY bucket`;
-  const rows = await server.rows<{ bucket: string; digest: string }>({ ...options, sql });
-  return new Map(rows.map((row) => [row.bucket, row.digest]));
 }
 
 interface ListedRecord {
@@ -71,13 +85,11 @@ interface ListedRecord {
 async function recordsOf(
   server: ClickHouseServer,
   table: RecordTable,
-  buckets: readonly string[],
+  where: string,
   options: CopyOptions,
 ): Promise<readonly ListedRecord[]> {
-  const lengths = Object.values(table.content).map((content) => `length(toString(${content}))`);
-  const sql =
-    `SELECT toString(${hashOf(table)}) AS hash, toString(max(${lengths.join(' + ')})) AS bytes FROM ${table.name} AS records ` +
-    `WHERE ${isCopied} AND ${bucket} IN (${buckets.join(', ')}) GROUP BY hash`;
+  const lengths = ['0', ...table.content.map((column) => `max(length(${column}))`)].join(' + ');
+  const sql = `SELECT toString(${hashOf(table)}) AS hash, toString(${lengths}) AS bytes FROM ${table.name} WHERE ${where} GROUP BY hash`;
   return server.rows<ListedRecord>({ ...options, sql });
 }
 
@@ -100,21 +112,20 @@ async function copy(
   from: ClickHouseServer,
   to: ClickHouseServer,
   table: RecordTable,
-  {
-    buckets,
-    hashes,
-    ...options
-  }: CopyOptions & { readonly buckets: readonly string[]; readonly hashes: readonly string[] },
+  { day, hashes, ...options }: CopyOptions & { readonly day: string; readonly hashes: readonly string[] },
 ): Promise<void> {
-  const contents = Object.entries(table.content);
-  const names = ['catalog', 'step', ...table.columns, ...contents.map(([name]) => name)].join(', ');
+  const columns = ['catalog', 'step', ...table.columns, ...table.content].join(', ');
   const hash = hashOf(table);
-  const values = ['catalog', 'step', ...table.columns, ...contents.map(([, content]) => content)].join(', ');
   const data = await from.text({
     ...options,
     sql:
-      `SELECT ${values} FROM ${table.name} AS records WHERE ${isCopied} AND ${bucket} IN (${buckets.join(', ')}) ` +
-      `AND ${hash} IN (${hashes.join(', ')}) ORDER BY at LIMIT 1 BY ${hash} FORMAT TabSeparated`,
+      `SELECT ${columns}, toUnixTimestamp(at) FROM ${table.name} WHERE ${isOfDay(day)} AND ${hash} IN (${hashes.join(', ')}) ` +
+      `ORDER BY at LIMIT 1 BY ${hash} FORMAT TabSeparated`,
   });
-  await to.text({ ...options, sql: `INSERT INTO ${table.name} (${names}) FORMAT TabSeparated`, data, gzip: true });
+  await to.text({
+    ...options,
+    sql: `INSERT INTO ${table.name} (${columns}, at) FORMAT TabSeparated`,
+    data,
+    gzip: true,
+  });
 }
