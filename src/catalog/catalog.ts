@@ -129,19 +129,28 @@ export class Catalog extends CatalogReader {
     const tables: (readonly CatalogObject[])[] = [];
     for (const id of relocated) {
       if (tables.length >= relocatedTablesMax) break;
-      const chain = await this.findChain(id);
-      const [root, database] = chain;
-      if (!root) {
-        relocated.delete(id);
-        continue;
-      }
-      const databases = database ? [database] : await this.list(id, 'databases', { limit: Number.MAX_SAFE_INTEGER });
-      for (const parent of databases)
-        for (const table of await this.list(parent.id, 'tables', { limit: Number.MAX_SAFE_INTEGER }))
-          tables.push([root, parent, table]);
-      // Not before: if the store does not answer, it is read again.
+      // It may be relocated again meanwhile.
       relocated.delete(id);
+      try {
+        tables.push(...(await this.#tablesBelow(id)));
+      } catch (error) {
+        relocated.add(id);
+        if (tables.length === 0) throw error;
+        break;
+      }
     }
+    return tables;
+  }
+
+  /** Chains, root first; none if the catalog or database no longer exists. */
+  async #tablesBelow(id: string): Promise<(readonly CatalogObject[])[]> {
+    const tables: (readonly CatalogObject[])[] = [];
+    const [root, database] = await this.findChain(id);
+    if (!root) return tables;
+    const databases = database ? [database] : await this.list(id, 'databases', { limit: Number.MAX_SAFE_INTEGER });
+    for (const parent of databases)
+      for (const table of await this.list(parent.id, 'tables', { limit: Number.MAX_SAFE_INTEGER }))
+        tables.push([root, parent, table]);
     return tables;
   }
 

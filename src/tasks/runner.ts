@@ -382,15 +382,16 @@ export class TaskRunner {
       try {
         const { own } = this.#leases;
         const save = async (end: Outcome, from: readonly TaskRow['state'][]) => {
-          const columns = { ...progress, ...this.#columns(await this.#decidedInTime(task.record, end), task.record) };
+          const columns = { ...progress, ...this.#columns(end, task.record) };
           return this.#store.transaction((tx) => this.#options.move(tx, taskId, from, columns, own));
         };
-        const isRetry = outcome.kind === 'retry';
-        if (!(await save(outcome, isRetry ? ['running'] : ['running', 'cancelling'])) && isRetry) {
+        const ended = await this.#decidedInTime(task.record, outcome);
+        const isRetry = ended.kind === 'retry' && outcome.kind !== 'cancelled';
+        if (!(await save(ended, isRetry ? ['running'] : ['running', 'cancelling'])) && isRetry) {
           const row = await readTask(this.#store.db, taskId);
           // The task was cancelled while its retry was being scheduled.
           if (row?.state === 'cancelling' && row.leased_by === own.leased_by)
-            await save({ kind: 'cancelled' }, ['cancelling']);
+            await save(await this.#decidedInTime(task.record, { kind: 'cancelled' }), ['cancelling']);
         }
         return await readTask(this.#store.db, taskId);
       } catch (error) {

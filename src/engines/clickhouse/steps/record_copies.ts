@@ -32,7 +32,7 @@ const hashOf = ({ columns }: RecordTable): string => `cityHash64(${['catalog', '
 const isOfDay = (day: string, hours = 0): string =>
   `at >= toDateTime('${day} 00:00:00', 'UTC') - INTERVAL ${hours} HOUR AND at < toDateTime('${day} 00:00:00', 'UTC') + INTERVAL ${24 + hours} HOUR`;
 
-/** The days of which the records may differ. Where a record was recorded twice, or about midnight, they need not. */
+/** The days of which the records may differ. Where one server has recorded a record twice, or about midnight, they need not. */
 export async function differingDays(
   one: ClickHouseServer,
   two: ClickHouseServer,
@@ -40,7 +40,7 @@ export async function differingDays(
   options: CopyOptions,
 ): Promise<readonly string[]> {
   const sql =
-    `SELECT toString(toDate(at)) AS key, toString(groupBitXor(${hashOf(table)})) AS digest FROM ${table.name} ` +
+    `SELECT toString(toDate(at)) AS key, concat(toString(count()), ' ', toString(sum(${hashOf(table)}))) AS digest FROM ${table.name} ` +
     `WHERE at >= now('UTC') - INTERVAL ${copiedDays} DAY GROUP BY key`;
   const [ofOne, ofTwo] = await Promise.all([one, two].map((server) => digests(server, sql, options)));
   return differing(ofOne, ofTwo);

@@ -18,10 +18,16 @@ const waitForAwayMsMax = 2000;
 const attemptsMax = 20;
 const attemptPauseMs = 10_000;
 
+interface TransferOrder {
+  readonly from: ClickHouseServer;
+  readonly to: ClickHouseServer;
+  readonly signal: AbortSignal;
+}
+
 interface Transfer {
   readonly done: Promise<void>;
-  /** Records may have been made since it began. */
-  isOutdated: boolean;
+  /** The last one since it began: records may have been made meanwhile, and the servers of that name be reached in another way. */
+  next: TransferOrder | undefined;
 }
 
 export class RecordExchanges {
@@ -57,42 +63,44 @@ export class RecordExchanges {
   /** One of the same servers at a time. Does not reject. */
   #transfer(from: ClickHouseServer, to: ClickHouseServer, signal: AbortSignal): Promise<void> {
     const key = JSON.stringify([from.name, to.name]);
+    const order = { from, to, signal };
     const known = this.#transfers.get(key);
     if (known) {
-      known.isOutdated = true;
+      known.next = order;
       return known.done;
     }
     const { promise: done, resolve } = Promise.withResolvers<void>();
-    const transfer: Transfer = { done, isOutdated: false };
+    const transfer: Transfer = { done, next: order };
     this.#transfers.set(key, transfer);
-    void this.#repeatedly(from, to, transfer, signal).finally(() => {
+    void this.#carryOut(transfer).finally(() => {
       this.#transfers.delete(key);
       resolve();
     });
     return done;
   }
 
-  async #repeatedly(
-    from: ClickHouseServer,
-    to: ClickHouseServer,
-    transfer: Transfer,
-    signal: AbortSignal,
-  ): Promise<void> {
-    for (let attempt = 0; attempt < attemptsMax && !signal.aborted; attempt++) {
-      transfer.isOutdated = false;
-      try {
-        await this.#prepare(to);
-        const options = { timeoutMs: callTimeoutMs, signal };
-        for (const table of this.#tables)
-          for (const day of await differingDays(from, to, table, options))
-            await copyDay(from, to, table, { ...options, day });
-        if (!transfer.isOutdated) return;
-      } catch (error) {
-        // It has none.
-        if (isAbsent(error)) return;
+  async #carryOut(transfer: Transfer): Promise<void> {
+    for (let order = transfer.next; order; order = transfer.next) {
+      transfer.next = undefined;
+      for (let attempt = 0; attempt < attemptsMax && !order.signal.aborted && !transfer.next; attempt++) {
+        if (await this.#attempt(order)) break;
         // What was copied stays.
-        await pause(attemptPauseMs, undefined, { ref: false, signal }).catch(() => undefined);
+        await pause(attemptPauseMs, undefined, { ref: false, signal: order.signal }).catch(() => undefined);
       }
+    }
+  }
+
+  async #attempt({ from, to, signal }: TransferOrder): Promise<boolean> {
+    try {
+      await this.#prepare(to);
+      const options = { timeoutMs: callTimeoutMs, signal };
+      for (const table of this.#tables)
+        for (const day of await differingDays(from, to, table, options))
+          await copyDay(from, to, table, { ...options, day });
+      return true;
+    } catch (error) {
+      // It has none.
+      return isAbsent(error);
     }
   }
 }
