@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deadlineMs } from '../../deadline.ts';
+import { deadlineMs, eventually } from '../../deadline.ts';
 import { endOfTask, type Reply, start, type TestServer } from '../../server.ts';
 
 /** The engine reports it by a heartbeat every quarter of a second. */
@@ -129,8 +129,13 @@ test('cancel stops insert_select, through the history', async () => {
   const sql = 'SELECT range AS n, md5(range::VARCHAR) AS s FROM range(1000000000)';
   const answer = server.post(`${database}/tables/t/insert_select`, { sql });
   await stopped('insert_select', async () => {
-    const running = await server.post('/api/v2/queries/search', { state: 'running', kind: 'insert' });
-    return server.post(`${running.at<string>('queries', 0, 'uri')}/cancel`);
+    let uri: string | undefined;
+    await eventually('it is in the history', async () => {
+      const running = await server.post('/api/v2/queries/search', { state: 'running', kind: 'insert' });
+      uri = running.at<{ uri: string }[]>('queries')[0]?.uri;
+      return uri !== undefined;
+    });
+    return server.post(`${uri}/cancel`);
   });
   (await answer).is(400, 'STATEMENT_CANCELLED');
   await answers();

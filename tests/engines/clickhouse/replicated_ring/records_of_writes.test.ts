@@ -85,7 +85,8 @@ describe('the records of writes', { skip: missingOldestVersion }, () => {
     });
     await insert();
     await Promise.all(refused);
-    const body = `SELECT count() FROM _tabularium.steps WHERE step = '${step}' AND state = 'applied'`;
+    // It may get one from each of the others.
+    const body = `SELECT count() > 0 FROM _tabularium.steps WHERE step = '${step}' AND state = 'applied'`;
     await eventually('it gets them', async () => {
       const response = await fetch(ring.servers[2]?.url ?? '', { method: 'POST', body });
       return (await response.text()).trim() === '1';
