@@ -137,9 +137,8 @@ export class TaskRunner {
   /** Requeues or ends tasks that have lost their runner. */
   async #takeOver(): Promise<void> {
     for (const row of await this.#leases.abandoned(new Set(this.#running.keys()))) {
-      const kind = this.#kinds.get(row.type);
-      const outcome = afterCrash(taskRecord(row), kind);
-      if (kind?.isDecided && endsUndecided(outcome)) this.#takeOverWhenDecided(row, outcome);
+      const outcome = afterCrash(taskRecord(row), this.#kinds.get(row.type));
+      if (this.#mustAsk(row, outcome)) this.#takeOverWhenDecided(row, outcome);
       else await this.#settle(row, outcome);
     }
   }
@@ -203,18 +202,22 @@ export class TaskRunner {
     for (const task of this.#running.values()) {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
       const stopped = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
-      const isAsked = endsUndecided(stopped) && this.#kinds.get(task.record.type)?.isDecided !== undefined;
+      // Whoever takes it over asks.
+      const outcome = this.#mustAsk(task.record, stopped) ? undecided(task.record, stopped) : stopped;
       const row = await readTask(this.#store.db, task.record.taskId);
-      // Others ask whether its work counts.
-      if (row) await this.#move(row, isAsked ? undecided(task.record, stopped) : stopped, this.#leases.own);
+      if (row) await this.#move(row, outcome, this.#leases.own);
     }
   }
 
   /** A task whose work counts is run until it has succeeded. */
   async #decided(task: TaskRecord, outcome: Outcome, pauseMs: number): Promise<Outcome> {
-    const kind = this.#kinds.get(task.type);
-    if (!endsUndecided(outcome) || !kind?.isDecided || !(await kind.isDecided(task))) return outcome;
+    if (!this.#mustAsk(task, outcome) || !(await this.#kinds.get(task.type)?.isDecided?.(task))) return outcome;
     return completion(task, outcome, pauseMs);
+  }
+
+  /** Whether the kind of a task must be asked before the task ends so. */
+  #mustAsk({ type }: Pick<TaskRow, 'type'>, outcome: Outcome): boolean {
+    return endsUndecided(outcome) && this.#kinds.get(type)?.isDecided !== undefined;
   }
 
   /** Without an answer in time the task keeps no runner waiting. */

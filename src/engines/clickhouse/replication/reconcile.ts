@@ -96,7 +96,7 @@ async function reconciled(
     if (!isChanged(last)) {
       if (performance.now() > endMs) break;
       await pause(settlePauseMs);
-    } else if (performance.now() > endMs && report !== last)
+    } else if (performance.now() > endMs)
       throw new Failure('CHANGE_IN_PROGRESS', 'the tables of other servers are being changed');
     last = await compare();
     report = combined(report, last);
