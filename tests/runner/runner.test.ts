@@ -173,3 +173,13 @@ test('a deadline allows for bursts of other load; one under way is extended wher
   assert.equal(isOver(), false);
   assert.deepEqual([deadlineMs(100), spentMs(100)], [10_000_000, 10_000_000]);
 });
+
+test('files that run at the same time get different ports, whatever the numbers of their processes', async () => {
+  // Two instances of the module have the same process number.
+  const load = async (instance: number): Promise<typeof import('../engines/clickhouse/ring/free_ports.ts')> =>
+    import(`../engines/clickhouse/ring/free_ports.ts?instance=${instance}`);
+  const [first, second] = await Promise.all([load(1), load(2)]);
+  const wanted = 250;
+  const both = await Promise.all([first, second, first].map(({ freePorts }) => freePorts(wanted)));
+  assert.equal(new Set(both.flat()).size, 3 * wanted);
+});
