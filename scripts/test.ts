@@ -14,13 +14,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { availableParallelism, constants, tmpdir } from 'node:os';
-import { dirname, join, relative, resolve, sep } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { maySkipInCi } from '../tests/skipped_in_ci.ts';
 import { deadlineFactor, type MachineSpeed, measureMachine } from './machine_speed.ts';
 import { ProcessorLoad } from './processor_load.ts';
+import { type TestGroup, TestQueue } from './test_queue.ts';
 
 const root = resolve(import.meta.dirname, '..');
 /** If more cases are requested (tests/budget.ts), a run has no time limit. */
@@ -44,8 +45,10 @@ const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
 /** One more than there are cores, because tests wait for other processes, for timers and for the disk. */
 const processesAtOnce = Math.min(5, availableParallelism() + 1);
 /** While processors are idle, more files run at once. */
-const processesMax = processesAtOnce + 3;
+const processesMax = processesAtOnce + 5;
 const idlePartMin = 0.15;
+/** More than a file with its servers and a cluster of three nodes uses. */
+const idleBytesMin = 2 * 1024 ** 3;
 const loadIntervalMs = 1000;
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
 const memoryRoot = '/dev/shm';
@@ -56,16 +59,11 @@ const temporaryBytesMax = 4 * 1024 ** 3;
 /** For the temporary files and the processes of the tests. */
 const memoryBytesMin = 8 * 1024 ** 3;
 const groupModule = join(import.meta.dirname, 'test_group.ts');
-/** Files of a room that run in one process, one after the other: each start and import of the server costs half a second. */
-const groupFilesMax = 6;
-/** Rooms with files that run for long, or that change or measure their own process. */
-const separateRooms = ['console', 'every_endpoint', 'faults', 'fuzz', 'package', 'runner', 'sandbox', 'soak', 'style'];
 const countsPattern = /^(tests|suites|pass|fail|cancelled|skipped|todo) (\d+)$/;
 
 type Event = { readonly type: string; readonly data: Record<string, unknown> };
-/** The files of one process. */
 interface GroupRun {
-  readonly files: readonly string[];
+  readonly files: TestGroup;
   readonly abort: AbortController;
   readonly events: Event[];
   readonly startedMs: number;
@@ -89,7 +87,6 @@ const problems: string[] = [];
 const counts = new Map(['tests', 'suites', 'pass', 'fail', 'cancelled', 'skipped', 'todo'].map((name) => [name, 0]));
 const running = new Set<GroupRun>();
 const durations: { readonly file: string; readonly ms: number }[] = [];
-let left: string[][] = [];
 let failures = 0;
 let slowness = 1;
 let factor = deadlineFactor(slowness);
@@ -102,20 +99,6 @@ function testFiles(given: readonly string[]): string[] {
     statSync(path, { throwIfNoEntry: false })?.isDirectory() ? join(path, '**/*.test.ts') : path,
   );
   return globSync(patterns, { exclude: ['**/node_modules/**'] }).sort();
-}
-
-/** Those that run for long begin first. */
-function groupsOf(files: readonly string[]): string[][] {
-  const rooms = Map.groupBy(files, (file) => dirname(file));
-  const groups = [...rooms].flatMap(([room, files]) => {
-    const filesMax = separateRooms.includes(relative(join(root, 'tests'), room).split(sep)[0] as string)
-      ? 1
-      : groupFilesMax;
-    const count = Math.ceil(files.length / filesMax);
-    const size = Math.ceil(files.length / count);
-    return Array.from({ length: count }, (_, i) => files.slice(i * size, (i + 1) * size));
-  });
-  return groups.toSorted((a, b) => a.length - b.length);
 }
 
 function end(groupRun: GroupRun, why: string, files: readonly string[] = groupRun.begun.slice(-1)): void {
@@ -175,7 +158,7 @@ function note(groupRun: GroupRun, event: Event): void {
   if (!isCounted(event) && !isSummary) groupRun.events.push(event);
 }
 
-async function runGroup(files: readonly string[]): Promise<Event[]> {
+async function runGroup(files: TestGroup): Promise<Event[]> {
   const abort = new AbortController();
   const startedMs = performance.now();
   const groupRun: GroupRun = {
@@ -201,24 +184,23 @@ async function runGroup(files: readonly string[]): Promise<Event[]> {
   return groupRun.events;
 }
 
-async function runAll(): Promise<void> {
+async function runAll(queue: TestQueue): Promise<void> {
   const events = new PassThrough({ objectMode: true });
   const shown = events.compose(new spec());
   shown.on('data', (text: unknown) => void process.stdout.write(String(text)));
   const ended = new Promise((resolve) => shown.on('end', resolve));
-  const runNext = async (): Promise<boolean> => {
-    const files = left.shift();
-    if (files === undefined) return false;
+  const runOne = async (files: TestGroup): Promise<void> => {
     for (const event of await runGroup(files)) events.write(event);
-    return true;
   };
   const runEach = async (): Promise<void> => {
-    while (await runNext());
+    for (let files = queue.next(); files !== undefined; files = queue.next()) await runOne(files);
   };
-  const added: Promise<boolean>[] = [];
+  const added: Promise<void>[] = [];
   const load = new ProcessorLoad();
   const adding = setInterval(() => {
-    if (load.idlePart() >= idlePartMin && running.size < processesMax) added.push(runNext());
+    const isIdle = load.idlePart() >= idlePartMin && process.availableMemory() >= idleBytesMin;
+    const files = isIdle && running.size < processesMax ? queue.nextForIdle() : undefined;
+    if (files !== undefined) added.push(runOne(files));
   }, loadIntervalMs);
   await Promise.all(Array.from({ length: processesAtOnce }, runEach));
   clearInterval(adding);
@@ -228,7 +210,7 @@ async function runAll(): Promise<void> {
 }
 
 /** The limit of the whole run has passed: names what is running and what has not begun, so that it can be made faster or split. */
-function endAll(startMs: number): void {
+function endAll(queue: TestQueue, startMs: number): void {
   for (const groupRun of running) {
     const ranMs = performance.now() - groupRun.startedMs;
     end(
@@ -236,9 +218,9 @@ function endAll(startMs: number): void {
       `ran for ${seconds(ranMs)} when the limit of ${runMsMax / 60_000} minutes was over: ${testsOf(groupRun)}`,
     );
   }
-  const notRun = [...running].flatMap(({ files, begun }) => files.slice(begun.length)).concat(left.flat());
+  const notRun = [...running].flatMap(({ files, begun }) => files.slice(begun.length)).concat(queue.files);
   if (notRun.length > 0) problems.push(`${notRun.length} files were not run: ${notRun.map(short).join(', ')}`);
-  left = [];
+  queue.clear();
   setTimeout(() => process.exit(conclude(startMs)), abortMsMax);
 }
 
@@ -321,19 +303,20 @@ function temporaryRoot(): string {
 
 async function main(): Promise<number> {
   const startMs = performance.now();
-  left = groupsOf(testFiles(process.argv.slice(2)));
-  if (left.length === 0) {
+  const files = testFiles(process.argv.slice(2));
+  if (files.length === 0) {
     console.error('there is no test file under the paths given');
     return 1;
   }
+  const queue = new TestQueue(files, join(root, 'tests'));
   const directory = makeRunDirectory();
   const { startMs: processMs, computeMs } = await scaleDeadlines();
   console.log(
     `a process starts in ${processMs.toFixed(0)} ms, the sample computation takes ${computeMs.toFixed(0)} ms: deadlines x${factor.toFixed(1)}; temporary files are in ${directory}`,
   );
   const watches = [setInterval(endTheSilent, 5000), setInterval(scaleDeadlines, remeasureEveryMs)];
-  const deadline = setTimeout(() => endAll(startMs), runMsMax);
-  await runAll();
+  const deadline = setTimeout(() => endAll(queue, startMs), runMsMax);
+  await runAll(queue);
   clearTimeout(deadline);
   for (const watch of watches) clearInterval(watch);
   return conclude(startMs);

@@ -5,9 +5,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { after, test } from 'node:test';
 import { ProcessorLoad } from '../../scripts/processor_load.ts';
+import { type TestGroup, TestQueue } from '../../scripts/test_queue.ts';
 import { Budget } from '../budget.ts';
 import { deadlineFromNow, deadlineMs, eventually, spentMs } from '../deadline.ts';
 import { Random } from '../random.ts';
@@ -90,6 +91,33 @@ test('second of ${name}', () => console.log('second ${name}'));`;
   assert.deepEqual(printed, [...all.map((text) => `${text} a`), ...all.map((text) => `${text} b`)]);
   const [a, b] = [...output.matchAll(/^begin . (\d+)$/gm)].map(([, pid]) => pid);
   assert.equal(a, b, output);
+});
+
+test('files that wait for clusters begin first, and others while processors are idle; each begins once', () => {
+  const inRoom = (room: string, count: number) => Array.from({ length: count }, (_, i) => `${room}/${i}.test.ts`);
+  const waiting = [...inRoom('faults/cluster', 2), ...inRoom('engines/clickhouse/load', 3), ...inRoom('servers', 8)];
+  const computing = [...inRoom('faults', 1), ...inRoom('sandbox', 2), ...inRoom('servers_of_others', 8)];
+  const files = [...computing, ...waiting].map((file) => join(root, 'tests', file)).sort();
+  const namesOf = (group: TestGroup | undefined) => group?.map((file) => relative(join(root, 'tests'), file));
+  const orderOf = (next: (queue: TestQueue) => TestGroup | undefined) => {
+    const queue = new TestQueue(files, join(root, 'tests'));
+    const order: (readonly string[])[] = [];
+    for (let names = namesOf(next(queue)); names !== undefined; names = namesOf(next(queue))) order.push(names);
+    assert.deepEqual(queue.files, []);
+    return order;
+  };
+  const first = orderOf((queue) => queue.next());
+  assert.deepEqual(first.slice(0, 2), [['faults/cluster/0.test.ts'], ['faults/cluster/1.test.ts']]);
+  assert.deepEqual(
+    first.map(({ length }) => length),
+    [1, 1, 3, 4, 4, 1, 1, 1, 4, 4],
+  );
+  assert.deepEqual(first.flat(), [...waiting, ...computing]);
+  assert.deepEqual(orderOf((queue) => queue.nextForIdle()).flat(), [...computing, ...waiting]);
+  const both = new TestQueue(files, join(root, 'tests'));
+  assert.deepEqual(namesOf(both.nextForIdle()), ['faults/0.test.ts']);
+  assert.deepEqual(namesOf(both.next()), ['faults/cluster/0.test.ts']);
+  assert.equal(both.files.length, files.length - 2);
 });
 
 test('a file that cannot be loaded fails, and the others of its group run', async () => {
