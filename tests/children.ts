@@ -5,7 +5,8 @@ import { eventually } from './deadline.ts';
 
 /** More than an idle process uses between two samples, in hundredths of a second of processor time. */
 const workTicks = 20;
-const idlePolls = 15;
+/** For how long none may have worked. */
+const idleMs = 150;
 
 /** `except`: the process of the engine that runs statements. */
 export const childPids = (exceptPid?: number): number[] =>
@@ -16,13 +17,13 @@ export const childPids = (exceptPid?: number): number[] =>
 /** Until none runs or waits for a processor, and none has for some time: one that starts would look like one that analyzes. */
 export async function idleChildren(exceptPid?: number): Promise<void> {
   let last = '';
-  let polls = 0;
+  let since = performance.now();
   await eventually('every process waits', () => {
     const pids = childPids(exceptPid);
     const state = pids.map((pid) => `${pid}: ${ticksOf(pid)}`).join();
-    polls = state === last && !pids.some(runs) ? polls + 1 : 0;
+    if (state !== last || pids.some(runs)) since = performance.now();
     last = state;
-    return polls >= idlePolls;
+    return performance.now() - since >= idleMs;
   });
 }
 

@@ -4,7 +4,11 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineFactor } from '../scripts/machine_speed.ts';
 
-const pollMs = 10;
+/** Between two polls, at first and after a long wait: each costs the processors that the other tests use, too. */
+const pollMsMin = 10;
+const pollMsMax = 50;
+/** Of the time waited so far. */
+const pollPart = 0.1;
 /** The maximum of the API, for statements. */
 const waitSecondsMax = 300;
 
@@ -44,11 +48,12 @@ export async function eventually<T>(
   condition: () => T | Promise<T>,
   quietMs = 10_000,
 ): Promise<Exclude<T, undefined | null | false>> {
+  const beganMs = performance.now();
   const isOver = deadlineFromNow(quietMs);
   for (;;) {
     const value = await condition();
     if (value !== undefined && value !== null && value !== false) return value as Exclude<T, undefined | null | false>;
     if (isOver()) throw new Error(`not within ${deadlineMs(quietMs)} ms: ${description}`);
-    await pause(pollMs);
+    await pause(Math.min(pollMsMax, Math.max(pollMsMin, (performance.now() - beganMs) * pollPart)));
   }
 }
