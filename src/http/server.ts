@@ -175,7 +175,18 @@ export class HttpServer<Context> {
     await closed;
   }
 
+  /** Never rejects, which would end the process: what fails while a response is built or written is answered if that is still possible. */
   async #serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    try {
+      await this.#respond(incoming, outgoing);
+    } catch (error) {
+      const failure = this.#failureOf(error, pathOf(incoming.url as string));
+      if (outgoing.headersSent) outgoing.destroy();
+      else this.#writer.send(outgoing, failureResponse(failure), requestIdOf(incoming).requestId, this.#stopping);
+    }
+  }
+
+  async #respond(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const started = performance.now();
     const { limits } = this.#options;
     if (limits.requestsPerConnectionMax > 0) {

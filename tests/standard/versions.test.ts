@@ -36,6 +36,9 @@ function record(name: string, { notes, version }: Shelf) {
   return { name, text: note.text, uri: uriOf(version, [{ category: 'side_notes', name }]) };
 }
 
+/** The text of a note whose location no header can contain. */
+const unsendable = 'unsendable';
+
 const sideNotesApi = category({
   name: 'side_notes',
   singular: 'side_note',
@@ -81,7 +84,8 @@ const sideNotes = implementWith<typeof sideNotesApi, Shelf>(sideNotesApi, {
     if (!isNew && ifExists === 'fail') throw new Failure('OBJECT_ALREADY_EXISTS', 'it exists');
     if (isNew) shelf.notes.set(name, { text: written });
     const rendered = record(name, shelf);
-    return { outcome: 'created', record: rendered, created: isNew, uri: rendered.uri };
+    const uri = written === unsendable ? `${rendered.uri}\n` : rendered.uri;
+    return { outcome: 'created', record: rendered, created: isNew, uri };
   },
   update: async ({ path, body }, shelf) => {
     const { name } = record(path.sideNote, shelf);
@@ -149,7 +153,7 @@ const server = new HttpServer<Shelf>({
     tlsHandshakeTimeoutMs: 1000,
     hstsMaxAgeSeconds: 0,
   },
-  observe: () => undefined,
+  observe: (event) => void observations.push(event),
 });
 let base = '';
 
@@ -223,6 +227,14 @@ test('an unexpected error is a 500 with an id, and its text is only logged', asy
   assert.ok(!message.includes('secret'));
   const logged = observations.find((event) => event.errorId === result.errorId);
   assert.match(String(logged?.error), /secret/);
+});
+
+test('a response that cannot be written is a 500, which is logged, and the server continues to serve', async () => {
+  const { status, code } = await call('PUT', '/api/v2/side_notes/unsent', { text: unsendable });
+  assert.deepEqual([status, code], [500, 'INTERNAL_ERROR']);
+  const logged = observations.find(({ kind, error }) => kind === 'backgroundError' && /header/.test(String(error)));
+  assert.ok(logged, JSON.stringify(observations));
+  assert.equal((await call('GET', '/api/v2/side_notes/unsent')).status, 200);
 });
 
 test('an authenticated but unauthorized caller gets 403, before the body is read and the object is looked up', async () => {
