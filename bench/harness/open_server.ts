@@ -18,7 +18,8 @@ const open: RequestAuthorizer = {
   authenticate: () => session,
   isValid: () => true,
   authorizer: {
-    authorize: () => 'all',
+    generation: 0,
+    authorize: () => ({ reach: 'all', objects: [] }),
     identityOf: async () => [],
     require: async () => {},
     record: () => [],

@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import type { PathObject } from '../access/authorization/authorizer.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
+import { authorizedId } from '../standard/endpoint.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
 import { visible } from '../store/index_conditions.ts';
 import type { Store } from '../store/store.ts';
@@ -45,7 +46,7 @@ export class CatalogReader {
     this.#lookups = objectLookups(parts.store, parts.statements);
   }
 
-  /** The objects of the path, root first; undefined if any of them does not exist. */
+  /** The objects of the path, root first; undefined if any of them does not exist, or is another one than was authorized. */
   async find<const P extends ObjectPath>(path: P): Promise<ChainOf<P> | undefined> {
     return (await this.#find(path)) as ChainOf<P> | undefined;
   }
@@ -60,7 +61,8 @@ export class CatalogReader {
       values[`name${n}`] = name;
     }
     const row = await this.#paths[path.length]?.first(store.db, values);
-    return row && path.map((_, n) => specs.toObject(pathRow(row, n)));
+    const chain = row && path.map((_, n) => specs.toObject(pathRow(row, n)));
+    return chain?.every(({ id }, n) => id === (path[n]?.[authorizedId] ?? id)) ? chain : undefined;
   }
 
   /**
@@ -102,7 +104,7 @@ export class CatalogReader {
     const steps: PathObject[] = [];
     for (let n = 0; row && n < path.length; n++) {
       const id = row[`id${n}`];
-      if (typeof id !== 'string') break;
+      if (typeof id !== 'string' || id !== (path[n]?.[authorizedId] ?? id)) break;
       steps.push({ id, owner: row[`owner${n}`] as string });
     }
     return steps;

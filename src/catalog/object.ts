@@ -6,6 +6,7 @@ import type { TaskType } from '../api/tasks/task_types.ts';
 import type { Change, DroppedTable } from '../engines/port/changes.ts';
 import type { ViewSource } from '../engines/port/views.ts';
 import type { Actor } from '../model/principal.ts';
+import type { Segment } from '../standard/endpoint.ts';
 import type { ObjectState, Schema } from '../store/schema.ts';
 import type { TaskRequest } from '../tasks/task.ts';
 import type { SpecOf } from './specs.ts';
@@ -33,7 +34,7 @@ export interface CatalogObject<S = unknown> {
 }
 
 /** Root first. */
-export type ObjectPath = readonly { readonly category: Category; readonly name: string }[];
+export type ObjectPath = readonly Segment[];
 /** An object of a category. */
 export type ObjectOf<K extends Category> = CatalogObject<SpecOf<K>>;
 /** Whether an object is of a category, and so has its spec. */

@@ -1,8 +1,8 @@
 // The context of a running request: what its handler receives, and the actor that the audit trail records.
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Session } from '../access/authentication/authenticator.ts';
-import type { GrantReach } from '../access/authorization/authorizer.ts';
+import type { Authorization, GrantReach, PathObject } from '../access/authorization/authorizer.ts';
 import type { RefusedCaller } from '../engines/retry_queue.ts';
 import type { Actor, Guard, ObjectVersion, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
@@ -23,6 +23,8 @@ export interface Call {
   readonly caller?: RefusedCaller | undefined;
   /** Call it before each attempt at a change; throws when the object is not in the state that the caller expects. */
   checkPrecondition?: (() => Promise<void>) | undefined;
+  /** Call it after a wait; throws what the request fails with if its credentials or its rights have ended. */
+  authorizeAgain?: (() => Promise<void> | undefined) | undefined;
   /** Authorization has taken place. For endpoints whose permission is on a `target`, the handler sets it. */
   permitted: boolean;
 }
@@ -30,12 +32,16 @@ export interface Call {
 /** A class, because V8 creates a new hidden class for each object literal with a getter, and these outlive the request. */
 export class RequestContext implements Call {
   readonly principal: Principal;
-  readonly session: Session;
+  session: Session;
   readonly actor: CallActor;
   readonly requestId: string;
   readonly version: ApiVersion;
   reach: GrantReach = 'all';
   checkPrecondition: (() => Promise<void>) | undefined = undefined;
+  authorizeAgain: (() => Promise<void> | undefined) | undefined = undefined;
+  /** The objects of the path on which it was authorized, and the generation of the authorizer then. */
+  objects: readonly PathObject[] = [];
+  generation = -1;
   permitted = false;
   revoked = false;
   /** Its index in RequestContexts. */
@@ -80,8 +86,14 @@ export class RequestContext implements Call {
     return caller;
   }
 
-  permit(reach: GrantReach): void {
+  get incoming(): IncomingMessage {
+    return this.#outgoing.req;
+  }
+
+  permit({ reach, objects }: Authorization, generation: number): void {
     this.reach = reach;
+    this.objects = objects;
+    this.generation = generation;
     this.permitted = true;
   }
 

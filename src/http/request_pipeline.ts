@@ -2,6 +2,7 @@
 // envelope → audit. It handles no sockets except to read the body, and depends on no category.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
 import type { Session } from '../access/authentication/authenticator.ts';
 import type { Authorizer } from '../access/authorization/authorizer.ts';
@@ -37,7 +38,7 @@ import { keyOf } from './idempotency/replay.ts';
 import { expectedVersionFor, preconditionOf } from './preconditions.ts';
 import { type Call, CallActor, RequestContext, RequestContexts } from './request_context.ts';
 import { authorizationOf, misspelledHeader, readAfterHeader, readAfterOf, requestIdHeader } from './request_headers.ts';
-import { authorizationTarget, operationName, optionsResponse } from './route_metadata.ts';
+import { authorizationTarget, authorizedSegments, operationName, optionsResponse } from './route_metadata.ts';
 
 export type { CurrentRecord, RecordIdentity } from './idempotency/keyed_calls.ts';
 export type { Call } from './request_context.ts';
@@ -46,7 +47,10 @@ export type { Call } from './request_context.ts';
 export interface RequestAuthorizer {
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
   isValid(session: Session): boolean;
-  readonly authorizer: Pick<Authorizer, 'authorize' | 'identityOf' | 'require' | 'record' | 'requireStillAllowed'>;
+  readonly authorizer: Pick<
+    Authorizer,
+    'authorize' | 'generation' | 'identityOf' | 'require' | 'record' | 'requireStillAllowed'
+  >;
 }
 
 /** Throws RATE_LIMITED. */
@@ -98,7 +102,7 @@ export class RequestPipeline<Context> {
   readonly #running = new RequestContexts();
   readonly #failures: CallFailures;
   readonly #keyed: KeyedCalls<Context>;
-  readonly #slowResponses = new Map<ServerResponse, Session>();
+  readonly #slowResponses = new Map<ServerResponse, Authenticated>();
 
   constructor(options: RequestPipelineOptions<Context>) {
     this.#options = options;
@@ -156,14 +160,15 @@ export class RequestPipeline<Context> {
 
   /** Aborts running requests whose credentials are no longer valid. Call it every few seconds. */
   revalidate(): void {
-    const { access } = this.#options;
-    for (const call of this.#running.all) if (!access.isValid(call.session)) call.revoke();
-    for (const [outgoing, session] of this.#slowResponses) if (!access.isValid(session)) outgoing.destroy();
+    for (const call of this.#running.all) if (!call.revoked) this.#authenticateAgain(call)?.catch(() => call.revoke());
+    for (const [outgoing, call] of this.#slowResponses)
+      if (!outgoing.destroyed) this.#authenticateAgain(call)?.catch(() => outgoing.destroy());
   }
 
   /** Includes a response that takes long to send in `revalidate`. */
   watch(outgoing: ServerResponse, session: Session): void {
-    this.#slowResponses.set(outgoing, session);
+    const address = this.#options.addressOf(outgoing.req);
+    this.#slowResponses.set(outgoing, { session, incoming: outgoing.req, actor: { address } });
     outgoing.once('close', () => this.#slowResponses.delete(outgoing));
   }
 
@@ -177,7 +182,7 @@ export class RequestPipeline<Context> {
     const actor = new CallActor(path.slice(1), randomUUID(), addressOf(incoming), path);
     try {
       if (needs === 'anyone') return limits.chargeAddress(actor.address, systemEndpointCost);
-      const { principal } = await this.#authenticate(incoming, actor);
+      const { principal } = await this.#authenticate(incoming, actor.address);
       actor.id = principal.id;
       actor.name = principal.name;
       limits.charge(principal.id, actor.address, systemEndpointCost);
@@ -213,7 +218,7 @@ export class RequestPipeline<Context> {
     // Credentials and rights may have been revoked on another server.
     const following = this.#options.changes.upToDate(readAfterOf(incoming));
     if (following) await following;
-    const authentication = this.#authenticate(incoming, actor);
+    const authentication = this.#authenticate(incoming, actor.address);
     const session = authentication instanceof Promise ? await authentication : authentication;
     progress.session = session;
     const { principal } = session;
@@ -240,9 +245,11 @@ export class RequestPipeline<Context> {
       isKeyed: key !== undefined,
       isForwarded: received !== undefined,
     });
+    call.authorizeAgain = () => this.#authorizeAgain(route, call);
     if (key !== undefined) {
       const steps = {
         authorize: () => this.#authorizeHere(route, call, answer),
+        authenticateAgain: () => this.#authenticateAgain(call),
         requireQueueCapacity: () => this.#requireQueueCapacity(route, call),
         body: () => this.#body(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
@@ -271,7 +278,12 @@ export class RequestPipeline<Context> {
     this.#setPrecondition(route, call, incoming, body);
     const scope = isPaged(route.endpoint) ? await this.#pageScope(route, body ?? {}) : '';
     return {
-      run: () => this.#run(route, call, this.#inputOf(route, body, query, scope)),
+      run: async () => {
+        // The body may have taken minutes to arrive, and another request with the same key to end.
+        const again = this.#authorizeAgain(route, call);
+        if (again) await again;
+        return this.#run(route, call, this.#inputOf(route, call, body, query, scope));
+      },
       successResponse: (outcome) => this.#toResponse(outcome, route.category, scope),
     };
   }
@@ -299,7 +311,8 @@ export class RequestPipeline<Context> {
 
   /** Throws INVALID_PAGE_TOKEN. */
   #inputOf(
-    { endpoint, path, segments, ifExists }: Route<Context>,
+    { endpoint, path, ifExists, ...route }: Route<Context>,
+    { objects }: RequestContext,
     body: Record<string, unknown> | undefined,
     query: Readonly<Record<string, unknown>>,
     scope: string,
@@ -309,6 +322,7 @@ export class RequestPipeline<Context> {
       pageSize?: number;
     };
     const limit = pageSize ?? pageSizeDefault;
+    const segments = mayChange(endpoint) ? authorizedSegments(route.segments, objects) : route.segments;
     if (scope === '' || pageToken === undefined) return { path, segments, body, query, page: { limit }, ifExists };
     const after = readPageToken(this.#options.pageTokenKey, scope, pageToken);
     return { path, segments, body, query, page: { limit, after }, ifExists };
@@ -329,10 +343,36 @@ export class RequestPipeline<Context> {
   #authorize(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
     const { permission } = route.endpoint;
     if (permission.on === 'target') return undefined;
-    const reach = this.#options.access.authorizer.authorize(call.principal, permission, authorizationTarget(route));
-    if (reach instanceof Promise) return reach.then((to) => call.permit(to));
-    call.permit(reach);
+    const { authorizer } = this.#options.access;
+    const { generation } = authorizer;
+    const decision = authorizer.authorize(call.principal, permission, authorizationTarget(route));
+    if (decision instanceof Promise) return decision.then((made) => call.permit(made, generation));
+    call.permit(decision, generation);
     return undefined;
+  }
+
+  /** Repeats what may have changed since of the authentication and authorization of a request. Undefined: nothing has. */
+  #authorizeAgain(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
+    const { changes, access } = this.#options;
+    const following = changes.upToDate();
+    if (following) return following.then(() => this.#authorizeAgain(route, call));
+    const authentication = this.#authenticateAgain(call);
+    if (authentication) return authentication.then(() => this.#authorize(route, call));
+    return call.generation === access.authorizer.generation ? undefined : this.#authorize(route, call);
+  }
+
+  /**
+   * Undefined if the credentials are certainly valid. Otherwise they are checked as those of a new request, because they need not be the
+   * ones that have ended. Throws UNAUTHENTICATED.
+   */
+  #authenticateAgain(request: Authenticated): Promise<void> | undefined {
+    const { session, incoming, actor } = request;
+    if (this.#options.access.isValid(session)) return undefined;
+    return (async () => {
+      const current = await this.#authenticate(incoming, actor.address);
+      if (!isDeepStrictEqual(current.principal, session.principal)) throw revoked();
+      request.session = current;
+    })();
   }
 
   /** Runs before the body is read, so that refusing a request on a busy server is cheap. */
@@ -375,21 +415,21 @@ export class RequestPipeline<Context> {
   }
 
   /** Returns a promise only when a password hash or a signature must be computed. */
-  #authenticate(incoming: IncomingMessage, actor: CallActor): Session | Promise<Session> {
+  #authenticate(incoming: IncomingMessage, address: string): Session | Promise<Session> {
     try {
       const authorization = this.#options.forwarding?.authorizationOf(incoming) ?? authorizationOf(incoming);
       if (authorization === null)
         throw new Failure('UNAUTHENTICATED', 'the request has more than one Authorization header');
-      const session = this.#options.access.authenticate(authorization, actor.address);
-      return session instanceof Promise ? session.catch((error: unknown) => this.#refused(actor, error)) : session;
+      const session = this.#options.access.authenticate(authorization, address);
+      return session instanceof Promise ? session.catch((error: unknown) => this.#refused(address, error)) : session;
     } catch (error) {
-      return this.#refused(actor, error);
+      return this.#refused(address, error);
     }
   }
 
   /** Failed authentication counts against the rate limit of the address; RATE_LIMITED takes precedence over the error. */
-  #refused(actor: CallActor, error: unknown): never {
-    this.#options.limits.chargeAddress(actor.address, failedAuthenticationCost);
+  #refused(address: string, error: unknown): never {
+    this.#options.limits.chargeAddress(address, failedAuthenticationCost);
     throw error;
   }
 
@@ -486,6 +526,13 @@ export function refuseOtherSites({ headers }: IncomingMessage): void {
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
 }
 
+/** A request under way. */
+interface Authenticated {
+  session: Session;
+  readonly incoming: IncomingMessage;
+  readonly actor: { readonly address: string };
+}
+
 interface RequestProgress<Context> {
   endpoint?: Endpoint<Context>;
   actor?: CallActor;
@@ -495,6 +542,8 @@ interface RequestProgress<Context> {
 
 /** Whether the credentials are those that only this server accepts. */
 const isRoot = ({ credential }: Session): boolean => credential === 'root token';
+/** Only the rights to what is read at once are sufficient for the others. */
+const mayChange = ({ verb }: Pick<Endpoint, 'verb'>): boolean => verb !== 'get' && verb !== 'list';
 const isOnPath = ({ on }: Permission): boolean => on === 'object' || on === 'parent';
 const readPermission = { privilege: 'read', on: 'object', orSelf: true } as const;
 /** Rate limit cost of a request to a system endpoint. */

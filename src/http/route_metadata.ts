@@ -1,8 +1,9 @@
 // Metadata of routes, computed once and used by every request: operation name, authorization target, methods.
-import type { AuthorizationTarget } from '../access/authorization/authorizer.ts';
+import type { AuthorizationTarget, PathObject } from '../access/authorization/authorizer.ts';
+import { authorizedId } from '../standard/endpoint.ts';
 import type { ApiResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
-import type { Route, Routes } from '../standard/paths.ts';
+import type { Route, Routes, Segment } from '../standard/paths.ts';
 
 const endpointNames = new WeakMap<object, string>();
 
@@ -29,6 +30,12 @@ export function authorizationTarget<Context>(route: Route<Context>): Authorizati
   const target: AuthorizationTarget = { category: path[0]?.category ?? category.name, path, resolved: undefined };
   targets.set(route, target);
   return target;
+}
+
+/** The segments of a route for a request that was authorized on these objects. */
+export function authorizedSegments(segments: readonly Segment[], objects: readonly PathObject[]): readonly Segment[] {
+  if (objects.length === 0) return segments;
+  return segments.map((segment, n) => ({ ...segment, [authorizedId]: objects[n]?.id }));
 }
 
 /** HEAD and OPTIONS have no body by definition (rest-standard B1). */

@@ -1,10 +1,7 @@
 // Optimizes the storage of a table. Idempotent: the work is the same however often it is restarted.
 import type { Catalog } from '../catalog/catalog.ts';
-import type { CatalogObject } from '../catalog/object.ts';
-import type { Warehouses } from '../engines/warehouses/warehouses.ts';
-import type { CatalogSpec } from '../model/records.ts';
-import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
+import { type TableTaskParts, withAdmittedTable } from './admitted_table.ts';
 
 export const optimizeTableTask = 'optimize_table';
 
@@ -19,31 +16,21 @@ export interface OptimizeRequest {
   readonly objectId: string;
 }
 
-export function optimizeTableKind(parts: {
-  readonly catalog: Catalog;
-  readonly warehouses: Warehouses;
-}): TaskKind<'optimize_table'> {
+export function optimizeTableKind(
+  parts: TableTaskParts & { readonly catalog: Pick<Catalog, 'saveStatistics'> },
+): TaskKind<'optimize_table'> {
   return {
     type: optimizeTableTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
-    async run(task, { signal, progress }) {
-      const { objectId } = task.request;
-      const [root, database, table] = await parts.catalog.findChain(objectId);
-      if (!root || !database || !table)
-        throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables' });
-      const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
-      const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
-      const [before, after] = await parts.warehouses.admit(
-        warehouse,
-        { principal: task.principal, signal, isTask: true },
-        async (engine) => {
-          const statistics = await engine.tableStatistics(ref);
-          await engine.optimize(ref, { signal, progress });
-          return [statistics, await engine.tableStatistics(ref)] as const;
-        },
-      );
-      await parts.catalog.saveStatistics(objectId, { ...after, asOf: new Date().toISOString() });
+    async run({ request: { objectId: tableId }, principal }, { signal, progress }) {
+      const task = { tableId, principal, privilege: 'alter', signal } as const;
+      const [before, after] = await withAdmittedTable(parts, task, async (engine, table) => {
+        const statistics = await engine.tableStatistics(table);
+        await engine.optimize(table, { signal, progress });
+        return [statistics, await engine.tableStatistics(table)] as const;
+      });
+      await parts.catalog.saveStatistics(tableId, { ...after, asOf: new Date().toISOString() });
       return { ...after, dataBytesBefore: before.dataBytes };
     },
   };

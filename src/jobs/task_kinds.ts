@@ -6,6 +6,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Moves } from '../moves/moves.ts';
 import type { Exports } from '../query/exports/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
+import type { TableTaskParts } from './admitted_table.ts';
 import { backUpKind } from './back_up.ts';
 import { backUpServerKind } from './back_up_server.ts';
 import { changeKinds } from './change_object.ts';
@@ -24,7 +25,8 @@ import { runQueryKinds } from './run_query.ts';
 type KindParts = Parameters<typeof runQueryKinds>[0] &
   Parameters<typeof loadTableKind>[0] &
   Parameters<typeof loadDatabaseKind>[0] &
-  Parameters<typeof createFilledTableKind>[0] & {
+  Parameters<typeof createFilledTableKind>[0] &
+  TableTaskParts & {
     readonly catalog: Catalog;
     readonly exports: Exports;
     readonly backups: Backups;

@@ -28,10 +28,14 @@ export type ApiVersion = `v${number}`;
 
 export type PathParameters = Readonly<Record<string, string>>;
 
+/** The id of the object on which a request was authorized: look-ups find no other object that has its name by then. */
+export const authorizedId: unique symbol = Symbol('authorizedId');
+
 /** A step of a path: a category, and the name of the object in it. */
 export interface Segment<C extends string = string> {
   readonly category: C;
   readonly name: string;
+  readonly [authorizedId]?: string | undefined;
 }
 
 /** The input of a handler. */

@@ -113,10 +113,11 @@ const api = new RequestPipeline<Shelf>({
     },
     isValid: () => true,
     authorizer: {
+      generation: 0,
       identityOf: async () => [],
       authorize: (principal, { privilege }) => {
         if (principal.name === 'stranger') throw new Failure('FORBIDDEN', `this needs ${privilege}`);
-        return 'all';
+        return { reach: 'all', objects: [] };
       },
       require: async () => {},
       record: () => [],

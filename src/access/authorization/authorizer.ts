@@ -20,6 +20,12 @@ export interface PathObject {
 /** `all`: the privilege is held on the target. `within`: only on something inside it. */
 export type GrantReach = 'all' | 'within';
 
+/** `objects`: those of the path, root first, on which the decision depends; other ones may have their names later. */
+export interface Authorization {
+  readonly reach: GrantReach;
+  readonly objects: readonly PathObject[];
+}
+
 /** The target of a required privilege. `category` is the top-level category of `path`; an empty path is the whole collection. */
 export interface AuthorizationTarget {
   readonly category: string;
@@ -58,6 +64,7 @@ interface RecordedDecisions {
 }
 
 const emptyPath: readonly PathObject[] = [];
+const onNoObject: Authorization = { reach: 'all', objects: emptyPath };
 /** Size of the cache of parent paths. */
 const parentsMax = 10_000;
 
@@ -72,6 +79,11 @@ export class Authorizer {
   constructor(options: AuthorizerOptions) {
     this.#options = options;
     this.#directory = options.directory;
+  }
+
+  /** Differs from an earlier one if decisions may differ. */
+  get generation(): number {
+    return this.#version + this.#directory.rightsVersion;
   }
 
   /** Call it after objects were renamed, dropped, or had their owner changed. */
@@ -127,24 +139,26 @@ export class Authorizer {
     principal: Principal,
     permission: Permission,
     target: AuthorizationTarget,
-  ): GrantReach | Promise<GrantReach> {
+  ): Authorization | Promise<Authorization> {
     const { privilege } = permission;
     const { category, path, resolved } = target;
     if (permission.on === 'caller') {
       this.#requireWholeUser(principal);
       this.#recordDecision(principal, { privilege, category, self: true }, emptyPath);
-      return 'all';
+      return onNoObject;
     }
     if (permission.orSelf && this.isSelf(principal, path)) {
       this.#recordDecision(principal, { privilege, category, self: true }, emptyPath);
-      return 'all';
+      return { reach: 'all', objects: [{ id: principal.id, owner: principal.id }] };
     }
     if (this.#recorded.has(principal)) return this.#authorizeFromStore(principal, permission, target, '');
     const steps = resolved?.version === this.#version ? resolved.steps : emptyPath;
-    if (this.#isCoveredByPath(principal, privilege, category, steps)) return 'all';
+    const covered = this.#covered(principal, privilege, category, steps);
+    if (covered) return covered;
     const parentKey = path.length > 1 ? keyOf(path, path.length - 1) : '';
     const parents = this.#parents.get(parentKey);
-    if (parents && this.#isCoveredByPath(principal, privilege, category, parents)) return 'all';
+    const coveredByParents = parents && this.#covered(principal, privilege, category, parents);
+    if (coveredByParents) return coveredByParents;
     return this.#authorizeFromStore(principal, permission, target, parentKey);
   }
 
@@ -254,12 +268,12 @@ export class Authorizer {
     permission: Permission,
     target: AuthorizationTarget,
     parentKey: string,
-  ): Promise<GrantReach> {
+  ): Promise<Authorization> {
     const { privilege, orWithin } = permission;
     const { category, path } = target;
     const version = this.#version;
     const steps = path.length === 0 ? [] : await this.#options.resolvePath(path);
-    const allowed = this.#isCoveredByPath(principal, privilege, category, steps);
+    const allowed = this.#covered(principal, privilege, category, steps);
     // Cached only if allowed, so that the duration of a refusal does not reveal whether the object exists.
     if (allowed && version === this.#version && steps.length === path.length) {
       target.resolved = { version, steps };
@@ -270,12 +284,12 @@ export class Authorizer {
     }
     if (allowed) {
       this.#recordDecision(principal, { privilege, category }, steps);
-      return 'all';
+      return allowed;
     }
     const last = steps.length === path.length ? steps.at(-1) : undefined;
     if (orWithin && (await this.#hasAccessWithin(principal, category, steps, last, path.length === 0))) {
       this.#recordDecision(principal, { privilege, category, within: true }, steps);
-      return 'within';
+      return { reach: 'within', objects: steps };
     }
     throw forbidden(privilege, target);
   }
@@ -314,16 +328,36 @@ export class Authorizer {
     category: string,
     steps: readonly PathObject[],
   ): boolean {
-    const rights = this.#directory.rightsOf(principal);
+    return this.#covered(principal, privilege, category, steps) !== undefined;
+  }
+
+  #covered(
+    principal: Principal,
+    privilege: Privilege,
+    category: string,
+    steps: readonly PathObject[],
+  ): Authorization | undefined {
     const { scopes } = principal;
-    if (scopes !== undefined && !covers(this.#directory.rightsOfScopes(scopes), privilege, category, steps))
-      return false;
-    return covers(rights, privilege, category, steps) || this.#owns(principal, steps);
+    const byScopes =
+      scopes === undefined ? 0 : coverage(this.#directory.rightsOfScopes(scopes), privilege, category, steps);
+    if (byScopes === undefined) return undefined;
+    const byRights =
+      coverage(this.#directory.rightsOf(principal), privilege, category, steps) ?? this.#ownership(principal, steps);
+    if (byRights === undefined) return undefined;
+    const length = Math.max(byScopes, byRights);
+    if (length === 0) return onNoObject;
+    return { reach: 'all', objects: length === steps.length ? steps : steps.slice(0, length) };
   }
 
   #owns(principal: Principal, steps: readonly PathObject[]): boolean {
-    for (const { owner } of steps) if (owner === principal.id) return this.#directory.isActive(principal);
-    return false;
+    return this.#ownership(principal, steps) !== undefined;
+  }
+
+  /** How many objects of the path, from the root, end in one that the principal owns. */
+  #ownership(principal: Principal, steps: readonly PathObject[]): number | undefined {
+    for (const [n, { owner }] of steps.entries())
+      if (owner === principal.id) return this.#directory.isActive(principal) ? n + 1 : undefined;
+    return undefined;
   }
 }
 
@@ -331,11 +365,21 @@ export class Authorizer {
 const isSameScope = (scopes: Principal['scopes'], owned: Principal['scopes']) =>
   scopes === undefined || JSON.stringify(scopes) === JSON.stringify(owned);
 
-function covers(rights: Rights, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
-  if (rights.isUnrestricted) return true;
-  if (holds(rights.privilegesOnCollection(category), privilege)) return true;
-  for (const { id } of steps) if (holds(rights.privilegesOn(id), privilege)) return true;
-  return false;
+function covers(...decision: Parameters<typeof coverage>): boolean {
+  return coverage(...decision) !== undefined;
+}
+
+/** How many objects of the path, from the root, are needed to hold the privilege; undefined: it is not held. */
+function coverage(
+  rights: Rights,
+  privilege: Privilege,
+  category: string,
+  steps: readonly PathObject[],
+): number | undefined {
+  if (rights.isUnrestricted) return 0;
+  if (holds(rights.privilegesOnCollection(category), privilege)) return 0;
+  for (const [n, { id }] of steps.entries()) if (holds(rights.privilegesOn(id), privilege)) return n + 1;
+  return undefined;
 }
 
 /** Cache key of the first `length` segments of a path; unique, whatever characters the names contain. */

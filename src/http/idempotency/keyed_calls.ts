@@ -37,6 +37,7 @@ type Body = Record<string, unknown> | undefined;
 /** The steps of a request, in the order in which a request with a key takes them. */
 export interface CallSteps {
   authorize(): Promise<void> | undefined;
+  authenticateAgain(): Promise<void> | undefined;
   /** Throws WAREHOUSE_BUSY. */
   requireQueueCapacity(): Promise<void>;
   body(): Promise<Body>;
@@ -89,6 +90,7 @@ export class KeyedCalls<Context> {
       granted,
       authorize: async (granted: readonly Granted[]) => {
         if (refusal !== undefined && granted.length === 0) throw refusal;
+        await steps.authenticateAgain();
         await authorizer.requireStillAllowed(principal, granted);
       },
       run: async (guard: Guard) => {

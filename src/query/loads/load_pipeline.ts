@@ -95,6 +95,8 @@ export interface LoadTarget {
   readonly database: string;
   readonly table: { readonly id: string | undefined; readonly name: string };
   readonly definition: TableDefinition;
+  /** Called before the engine begins: the file may have taken hours to arrive. Throws if the caller may no longer load into the table. */
+  readonly authorize?: () => Promise<unknown>;
 }
 
 export interface LoadExecution {
@@ -238,7 +240,7 @@ export class LoadPipeline {
 
   /** Runs the load in the engine, under admission and with an audit record. */
   async #write(
-    { warehouse, catalog, database, table, definition }: LoadTarget,
+    { warehouse, catalog, database, table, definition, authorize }: LoadTarget,
     request: FileRequest,
     { columns, mode, step, schema, isNewTable }: LoadExecution & { readonly step: string },
     file: RunFile,
@@ -263,6 +265,7 @@ export class LoadPipeline {
     const { progress } = file;
     const path = [catalog.name, database, table.name];
     return this.#admitted(warehouse, path.join('.'), run, async (engine) => {
+      await authorize?.();
       this.#parts.catalog.requireNoOpenChange([path]);
       const started = performance.now();
       // That of a label is retained by the engine, and the one of the task shows that it came so far.

@@ -1,6 +1,6 @@
 // Loads of files into existing tables: requested here, and run by a task (jobs/load_table.ts). No row passes through the server: it
 // prepares the file, and the engine reads it.
-import type { Authorizer } from '../../access/authorization/authorizer.ts';
+import { type Authorizer, forbidden } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { FileLoad, LoadColumn } from '../../engines/port/load.ts';
@@ -83,6 +83,7 @@ export class Loads {
         database: database.name,
         table,
         definition: table.spec,
+        authorize: () => this.#authorize(request, run.principal),
       };
       const step = stepOf(request, taskId);
       const result = await this.#pipeline.load(target, request, step, async () => ({ columns, mode }), file, run);
@@ -103,12 +104,15 @@ export class Loads {
     return this.#pipeline.hasLoaded(place, stepOf(request, taskId), taskId);
   }
 
-  /** Rights and names are checked again, because the task may have waited. */
+  /** Rights and names are checked when the task runs, and again when its file has arrived. */
   async #authorize(request: LoadRequest, principal: Principal): Promise<Chain> {
     await this.#authorizer.require(principal, 'write', { category: 'catalogs', path: request.path });
     const chain = (await this.#catalog.require(request.path)) as Chain;
     await this.#pipeline.requireUse(chain[0].spec.warehouse, principal);
     const [, , table] = chain;
+    // The name may have been another table's a moment ago.
+    if (!this.#authorizer.isAllowedOn(principal, 'write', 'catalogs', chain))
+      throw forbidden('write', { category: 'catalogs', path: request.path });
     if (table.id === request.tableId) return chain;
     throw objectNotFound('tables', table.name, 'the table to load into no longer exists');
   }

@@ -1,13 +1,14 @@
 // The rows of a table through REST: inserts are all or nothing, and reads are paged.
 import { readFile, rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
-import type { Authorizer } from '../../access/authorization/authorizer.ts';
+import { type Authorizer, forbidden } from '../../access/authorization/authorizer.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
+import { ObjectChanged } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
@@ -52,13 +53,14 @@ export class TableRows {
     const { actor, signal } = caller;
     // An earlier attempt inserted the rows.
     if (actor.guard?.applied) return actor.guard.applied.rowCount;
-    const [root, database, table] = (await this.#catalog.require(path)) as TableChain;
+    const { generation } = this.#authorizer;
+    const [root, database, table] = await this.#requireWritable(path, caller);
     const { warehouse } = root.spec;
-    await this.#requireWarehouse(root, caller);
     const batch = await rows.read(table.spec.columns, `${table.id} ${table.version}`);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, caller, async (engine) => {
+      if (generation !== this.#authorizer.generation) await this.#requireStillWritable(path, table, caller);
       this.#catalog.requireNoOpenChange([path.map(({ name }) => name)]);
       const started = performance.now();
       const { guard } = actor;
@@ -139,6 +141,21 @@ export class TableRows {
     if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
     await this.#catalog.require(path);
     throw new Failure('CHANGE_IN_PROGRESS', 'the table, or its database, is being changed', {}, { cause: error });
+  }
+
+  /** The table, to which the caller may write, and its parents. */
+  async #requireWritable(path: readonly Segment[], caller: Caller): Promise<TableChain> {
+    const chain = (await this.#catalog.require(path)) as TableChain;
+    if (!this.#authorizer.isAllowedOn(caller.principal, 'write', 'catalogs', chain))
+      throw forbidden('write', { category: 'catalogs', path });
+    await this.#requireWarehouse(chain[0], caller);
+    return chain;
+  }
+
+  /** After a wait, in which names and rights may have changed. */
+  async #requireStillWritable(path: readonly Segment[], { id, version }: CatalogObject, caller: Caller): Promise<void> {
+    const [, , table] = await this.#requireWritable(path, caller);
+    if (table.id !== id || table.version !== version) throw new ObjectChanged(id);
   }
 
   async #requireWarehouse(root: CatalogObject<CatalogSpec>, { principal }: Caller): Promise<void> {

@@ -61,6 +61,9 @@ interface MovableWork<T> {
   readonly placeAgain: () => Promise<PlacedStatement>;
 }
 
+type Admitted = Parameters<Warehouses['admit']>[1] & Pick<Caller, 'principal'>;
+type AdmittedWork<T> = (...admitted: Parameters<Parameters<Warehouses['admit']>[2]>) => Promise<T>;
+
 /** A statement about to be executed. */
 interface Run {
   readonly engine: EngineWarehouse;
@@ -125,7 +128,7 @@ export class Queries {
     const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
     const runAt = ({ statement, warehouse }: PlacedStatement) => {
       warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
-      return warehouses.admit(warehouse, admission, async (engine, queuedMs, spec) => {
+      return this.#admit(warehouse, admission, async (engine, queuedMs, spec) => {
         lifecycle.begin(queuedMs);
         const authorized = { engine, statement, warehouse, requester: admission, expected: request.only };
         const work = () =>
@@ -182,6 +185,18 @@ export class Queries {
     } finally {
       caller.signal.removeEventListener('abort', abort);
     }
+  }
+
+  /** As the warehouse does; what its principal may use is checked again if that can have changed since the statement was placed. */
+  #admit<T>(warehouse: string, request: Admitted, work: AdmittedWork<T>): Promise<T> {
+    const { authorizer, warehouses } = this.#options;
+    const { generation } = authorizer;
+    return warehouses.admit(warehouse, request, async (...admitted) => {
+      const path = [{ category: 'warehouses', name: warehouse }];
+      if (authorizer.generation !== generation)
+        await authorizer.require(request.principal, 'use', { category: 'warehouses', path });
+      return work(...admitted);
+    });
   }
 
   /** Runs a statement where its catalog is: again if that was moved to another warehouse while the statement waited for its own. */
@@ -253,7 +268,7 @@ export class Queries {
     const isRead = () => true;
     const inspectAt = ({ statement, warehouse }: PlacedStatement) => {
       warehouses.quarantine.require(warehouse, principal.id, statement);
-      return warehouses.admit(warehouse, caller, (engine) =>
+      return this.#admit(warehouse, caller, (engine) =>
         this.#retriedReads.run({
           warehouse,
           isRead,

@@ -1,4 +1,5 @@
 // What a URI in the body of a grant, a scope or a search names: everything, a top-level collection, or an object.
+import type { PathObject } from '../../access/authorization/authorizer.ts';
 import { categoryScope, globalScope, grantPath } from '../../access/authorization/grant_scopes.ts';
 import { categoriesApi } from '../../api/categories.ts';
 import type { DeclaredCategory } from '../../api/declare.ts';
@@ -50,13 +51,16 @@ function readSegments(on: string, fault: (message: string) => Failure): Segment[
 }
 
 /** The ids from the root to the object that a URI names; undefined if it does not exist. */
-export async function idsOf({ category, path }: Target, context: Context): Promise<string[] | undefined> {
+export async function idsOf(target: Target, context: Context): Promise<string[] | undefined> {
+  return idsOfObjects(target, await context.catalog.findPrefix(target.path));
+}
+
+/** The same of a URI whose existing objects were found. */
+export function idsOfObjects({ category, path }: Target, objects: readonly PathObject[]): string[] | undefined {
   if (path.length === 0) return category === globalScope ? [globalScope] : [globalScope, categoryScope(category)];
-  const steps = await context.catalog.findPrefix(path);
-  return steps.length < path.length
-    ? undefined
-    : grantPath(
-        category,
-        steps.map(({ id }) => id),
-      );
+  if (objects.length < path.length) return undefined;
+  return grantPath(
+    category,
+    objects.map(({ id }) => id),
+  );
 }

@@ -1,7 +1,7 @@
 // The handlers of `grants`: the privileges of a user or a role on an object and its descendants, on a collection, or on everything.
 // Grants refer to ids, so renames do not affect them.
 
-import { forbidden } from '../../access/authorization/authorizer.ts';
+import { forbidden, type PathObject } from '../../access/authorization/authorizer.ts';
 import type { Grant } from '../../access/authorization/directory_types.ts';
 import { categoryOfScope, categoryScope, globalScope, objectIdsOf } from '../../access/authorization/grant_scopes.ts';
 import { grantIdOf, versionOfGrant } from '../../access/authorization/grants.ts';
@@ -15,7 +15,7 @@ import { objectVersion } from '../../standard/record_version.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { created, deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
 import { searchWith } from '../records/search.ts';
-import { idsOf, type Target, targetOf } from './grant_target.ts';
+import { idsOf, idsOfObjects, type Target, targetOf } from './grant_target.ts';
 
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
 
@@ -35,24 +35,22 @@ function uriOfObjects(path: readonly string[], objects: readonly CatalogObject[]
   return scope === undefined || scope === globalScope ? `/api/${version}` : `/api/${version}/${categoryOfScope(scope)}`;
 }
 
-/** A principal that grants or revokes must be allowed to grant there, and hold the privilege itself. */
-async function mayGrant(privilege: Privilege, target: Target, context: Context): Promise<boolean> {
-  const { principal } = context.call;
-  const { authorizer } = context.access;
-  return (
-    (await authorizer.isAllowed(principal, 'grant', target)) &&
-    (await authorizer.isAllowed(principal, privilege, target))
-  );
+/** A principal that grants or revokes must be allowed to grant there, and hold the privilege itself. `objects`: those of the target. */
+function mayGrant(
+  privilege: Privilege,
+  { category }: Target,
+  objects: readonly PathObject[],
+  { access, call: { principal } }: Context,
+): boolean {
+  const may = (required: Privilege) => access.authorizer.isAllowedOn(principal, required, category, objects);
+  return may('grant') && may(privilege);
 }
 
 /** Throws FORBIDDEN unless the caller may revoke. Finds the object by its ids, because it may have been dropped. */
 async function requireMayRevoke({ path, privilege }: Grant, context: Context): Promise<void> {
   const objects = await context.catalog.findByIdsWithDropped(objectIdsOf(path));
   const target = targetOf(uriOfObjects(path, objects, context), '/on');
-  const { principal } = context.call;
-  const { authorizer } = context.access;
-  const may = (required: Privilege) => authorizer.isAllowedOn(principal, required, target.category, objects);
-  if (!may('grant') || !may(privilege)) throw forbidden('grant', target);
+  if (!mayGrant(privilege, target, objects, context)) throw forbidden('grant', target);
 }
 
 /** A caller who may not see a user or a role does not learn whether it exists or what it was granted. */
@@ -183,11 +181,13 @@ const handlers = {
   ) => {
     const { privilege, on, name } = body;
     const target = targetOf(on, '/on');
-    if (!(await mayGrant(privilege, target, context))) throw forbidden('grant', target);
+    // What it refers to now: another object may have the name later.
+    const objects = await context.catalog.findPrefix(target.path);
+    if (!mayGrant(privilege, target, objects, context)) throw forbidden('grant', target);
     await requireSeen(segments, context);
     context.call.permitted = true;
     const { id } = await granteeOf(segments, context);
-    const ids = await idsOf(target, context);
+    const ids = idsOfObjects(target, objects);
     if (!ids) throw invalidParameter('/on', 'exists', `refers to an object that does not exist: ${JSON.stringify(on)}`);
     const grantId = grantIdOf(privilege, ids);
     if (name !== undefined && name !== grantId)

@@ -77,6 +77,7 @@ export interface Context extends Services {
 /** Runs a handler that may change something; repeats it if an object that it read was changed by another request. */
 function changing<T>(work: () => Promise<T>, context: Context): Promise<T> {
   const attempt = async () => {
+    await context.call.authorizeAgain?.();
     await context.call.checkPrecondition?.();
     return work();
   };

@@ -3,7 +3,7 @@
 // owner when their time has come. See tasks/schedule_runs.ts for their tasks.
 import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
-import { authorizationTarget } from '../../http/route_metadata.ts';
+import { authorizationTarget, authorizedSegments } from '../../http/route_metadata.ts';
 import { type Category, type Endpoint, inputOfGet } from '../../standard/endpoint.ts';
 import { Failure, invalidParameter, violationsFailure, violationsOf } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
@@ -63,7 +63,7 @@ export class ScheduledCalls {
     );
     const completeBody = { ...body, ...Object.fromEntries(ofRun) };
     this.#checked(endpoint, completeBody);
-    const reach = await services.access.authorizer.authorize(
+    const { reach, objects } = await services.access.authorizer.authorize(
       principal,
       endpoint.permission,
       authorizationTarget(route),
@@ -78,7 +78,7 @@ export class ScheduledCalls {
       signal: AbortSignal.timeout(submitMsMax),
       permitted: true,
     };
-    const input = { ...inputOfGet(route.path, route.segments), body: completeBody };
+    const input = { ...inputOfGet(route.path, authorizedSegments(route.segments, objects)), body: completeBody };
     const { outcome } = await endpoint.handle(input, { ...services, call });
     if (outcome !== 'accepted') throw new Error(`the action ${action} of a schedule was done without a task`);
   }
