@@ -355,7 +355,7 @@ export const settings = define({
     min: 1,
     max: 256,
     default: 4,
-    doc: 'The maximum number of concurrently running tasks.',
+    doc: 'The maximum number of concurrently running tasks; beyond it, as many more of users of whom no other task runs.',
   },
   taskRetentionDays: {
     section: 'Queries and tasks',

@@ -6,6 +6,7 @@ import { isPaused, isQueued } from '../store/index_conditions.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { headsOfOwners } from './heads_of_owners.ts';
 import type { TaskError } from './task.ts';
 import { ending, type MoveTask, readTask, type TaskRow } from './task_rows.ts';
 
@@ -124,23 +125,54 @@ export class TaskQueue {
 
   /** The next task that this server starts. `without`: tasks of which an earlier run still ends here. */
   async next(without: ReadonlySet<string>): Promise<TaskRow | undefined> {
-    const isOldest = (this.#startedCount + 1) % longestWaitingEvery === 0;
-    if (this.#store.isShared) return this.#nextOf(isOldest, { without, types: this.#types() });
+    const isOldest = this.#isTurnOfOldest();
+    if (this.#store.isShared) return this.#nextOf(isOldest, this.#startable(without));
     const { first, oldest } = statements(this.#store.db);
     const row = await (isOldest ? oldest : first).first(this.#store.db, { serverId: this.#serverId });
-    return row && without.has(row.task_id) ? this.#nextOf(isOldest, { without }) : row;
+    return row && without.has(row.task_id) ? this.#nextOf(isOldest, this.#startable(without)) : row;
   }
 
-  /** `types`: a task of another type, which only servers of a later release can run, is left to them. */
-  async #nextOf(
-    isOldest: boolean,
-    { without, types }: { readonly without: ReadonlySet<string>; readonly types?: readonly string[] },
-  ): Promise<TaskRow | undefined> {
-    let queued = this.#store.db.selectFrom('tasks').selectAll().where(isQueued).where(ofServer(this.#serverId));
-    if (types) queued = queued.where('type', 'in', types);
-    if (without.size > 0) queued = queued.where('task_id', 'not in', [...without]);
+  /**
+   * The next task of an owner that is not one of `owners`: in the order of the queue, or the longest-waiting one when it is its turn. Costs
+   * one look-up for each owner of queued tasks, however many tasks it has.
+   */
+  async nextOfOthers(owners: ReadonlySet<string>, without: ReadonlySet<string>): Promise<TaskRow | undefined> {
+    const { db } = this.#store;
+    const startable = this.#startable(without);
+    const first = await headsOfOwners(db, isQueued, (queued) =>
+      queued.where(startable).orderBy('priority').orderBy('place'),
+    )
+      .where('owners.owner', 'not in', [...owners])
+      .orderBy('priority')
+      .orderBy('place')
+      .orderBy('task_id')
+      .limit(1)
+      .executeTakeFirst();
+    if (!first || !this.#isTurnOfOldest()) return first;
+    const others = db
+      .selectFrom('tasks')
+      .selectAll()
+      .where(startable)
+      .where('owner', 'not in', [...owners]);
+    return others.orderBy('task_id').limit(1).executeTakeFirst();
+  }
+
+  async #nextOf(isOldest: boolean, startable: RawBuilder<boolean>): Promise<TaskRow | undefined> {
+    const queued = this.#store.db.selectFrom('tasks').selectAll().where(startable);
     const ordered = isOldest ? queued : queued.orderBy('priority').orderBy('place');
     return ordered.orderBy('task_id').limit(1).executeTakeFirst();
+  }
+
+  #startable(without: ReadonlySet<string>): RawBuilder<boolean> {
+    const conditions = [isQueued, ofServer(this.#serverId)];
+    // A task of another type, which only servers of a later release can run, is left to them.
+    if (this.#store.isShared) conditions.push(sql<boolean>`type in (${sql.join(this.#types())})`);
+    if (without.size > 0) conditions.push(sql<boolean>`task_id not in (${sql.join([...without])})`);
+    return sql<boolean>`${sql.join(conditions, sql` and `)}`;
+  }
+
+  #isTurnOfOldest(): boolean {
+    return (this.#startedCount + 1) % longestWaitingEvery === 0;
   }
 
   /** Counts a task that was returned by `next` and started. */

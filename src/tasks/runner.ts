@@ -290,10 +290,13 @@ export class TaskRunner {
     }
   }
 
+  /** The owners of the tasks that have a runner, each as often as it has one. */
+  #ownersServed(): string[] {
+    return [...this.#running.values()].flatMap(({ adopted, record }) => (adopted ? [] : [record.principal.id]));
+  }
+
   #hasRoom(): boolean {
-    let runners = 0;
-    for (const task of this.#running.values()) if (!task.adopted) runners++;
-    return this.#state === 'started' && runners < this.#options.runnersMax;
+    return this.#state === 'started' && this.#ownersServed().length < this.#options.runnersMax * 2;
   }
 
   async #scheduleNextPoll(): Promise<void> {
@@ -308,9 +311,16 @@ export class TaskRunner {
     if (this.#state === 'started') this.#timer = setTimeout(() => this.notify(), ms).unref();
   }
 
-  /** Starts the next task; returns false when none is due. */
+  /**
+   * Starts the next task; returns false when none is due. As many runners again as `runnersMax` are for owners that have none: the tasks of
+   * one owner, however long they run, do not keep those of others waiting.
+   */
   async #startNext(): Promise<boolean> {
-    const row = await this.#queue.next(new Set(this.#running.keys()));
+    const owners = this.#ownersServed();
+    const known = new Set(this.#running.keys());
+    const row = await (owners.length < this.#options.runnersMax
+      ? this.#queue.next(known)
+      : this.#queue.nextOfOthers(new Set(owners), known));
     if (!row) return false;
     const kind = this.#kinds.get(row.type);
     const started: TaskRow = {

@@ -5,8 +5,9 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { Failure } from '../../src/standard/failure.ts';
 import { isPaused, isQueued, isRunning } from '../../src/store/index_conditions.ts';
+import { headsOfOwners } from '../../src/tasks/heads_of_owners.ts';
 import { outcomeOf } from '../../src/tasks/outcome.ts';
-import { longestWaitingEvery } from '../../src/tasks/queue.ts';
+import { longestWaitingEvery, TaskQueue } from '../../src/tasks/queue.ts';
 import {
   type Priority,
   RetryableError,
@@ -14,8 +15,9 @@ import {
   type TaskRecord,
   type TaskRequest,
 } from '../../src/tasks/task.ts';
+import { moveTask } from '../../src/tasks/task_rows.ts';
 import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
-import { deadlineMs } from '../deadline.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 import { storesOf } from '../stores.ts';
 
 const stores = storesOf(import.meta.url);
@@ -94,22 +96,21 @@ test('owners take turns: an owner of many tasks does not delay others', async ()
 });
 
 test('a new owner is queued beside the next tasks of the others, not before waiting ones', async () => {
+  const { tasks, store } = await prepared(async () => undefined);
+  const queue = new TaskQueue(store, Date.now, moveTask, () => ['work']);
+  const startNext = async (): Promise<string> => {
+    const row = await queue.next(new Set());
+    assert(row);
+    await store.transaction((tx) => moveTask(tx, row.task_id, ['pending'], { state: 'running', place: null }));
+    return row.owner;
+  };
+  for (let i = 0; i < 30; i++) await tasks.submit(work('many'));
+  for (let i = 0; i < 10; i++) await startNext();
+  for (let i = 0; i < 5; i++) await tasks.submit(work('late'));
   const order: string[] = [];
-  const gate = Promise.withResolvers<void>();
-  const { tasks } = await prepared(async (task) => {
-    order.push(String(task.request));
-    if (order.length === 10) await gate.promise;
-  });
-  const all: TaskRecord[] = [];
-  for (let i = 0; i < 30; i++) all.push(await tasks.submit(work('many', { request: 'many' })));
-  await tasks.start();
-  while (order.length < 10) await new Promise((resolve) => setTimeout(resolve, 1));
-  for (let i = 0; i < 5; i++) all.push(await tasks.submit(work('late', { request: 'late' })));
-  gate.resolve();
-  for (const { taskId } of all) await tasks.wait(taskId, deadlineMs(5000));
-  const waitedFor = order.flatMap((name, position) => (name === 'late' ? [position - 10] : []));
-  assert.equal(waitedFor.length, 5);
-  for (const [i, position] of waitedFor.entries()) assert(Math.abs(position - (2 * i + 1)) <= 2, `turns ${waitedFor}`);
+  for (let i = 0; i < 12; i++) order.push(await startNext());
+  const waitedFor = order.flatMap((name, position) => (name === 'late' ? [position] : []));
+  assert.deepEqual(waitedFor, [1, 3, 5, 7, 9]);
 });
 
 test('nothing starves: one of eight started tasks is the longest-waiting one', async () => {
@@ -121,6 +122,99 @@ test('nothing starves: one of eight started tasks is the longest-waiting one', a
     positions,
     [1, 2, 3].map((n) => n * longestWaitingEvery - 1),
   );
+});
+
+/** Tasks that run until they are released; `running` has the requests of those that have started and not ended. */
+async function heldTasks(runnersMax: number, options: Parameters<typeof prepared>[1] = {}) {
+  const running = new Map<string, () => void>();
+  const { tasks, ...rest } = await prepared(
+    async ({ request }) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      running.set(String(request), resolve);
+      await promise;
+      running.delete(String(request));
+    },
+    { runnersMax, ...options },
+  );
+  const submit = (owner: string, request: string, more: Partial<TaskRequest> = {}) =>
+    tasks.submit(work(owner, { request, ...more }));
+  const untilRunning = (...requests: string[]) =>
+    eventually(`running: ${requests}`, () => requests.every((request) => running.has(request)));
+  const end = async ({ taskId, request }: TaskRecord) => {
+    running.get(String(request))?.();
+    assert.equal((await tasks.wait(taskId, deadlineMs(5000)))?.state, 'succeeded');
+  };
+  return { tasks, running, submit, untilRunning, end, ...rest };
+}
+
+const namesOf = (running: ReadonlyMap<string, unknown>) => [...running.keys()].toSorted();
+
+test('an owner whose tasks have all runners does not delay others: each of them has a runner at once', async () => {
+  const { tasks, running, submit, untilRunning, end } = await heldTasks(2);
+  await tasks.start();
+  const many = [];
+  for (let i = 0; i < 4; i++) many.push(await submit('many', `many ${i}`, { priority: 'high' }));
+  await untilRunning('many 0', 'many 1');
+  const few = await submit('few', 'few 0', { priority: 'low' });
+  await untilRunning('few 0');
+  const next = await submit('few', 'few 1', { priority: 'high' });
+  const other = await submit('other', 'other 0');
+  await untilRunning('other 0');
+  await submit('last', 'last 0');
+  assert.deepEqual(namesOf(running), ['few 0', 'many 0', 'many 1', 'other 0'], 'as many again, and no more');
+  // A runner that is freed is for who has none, not for the next task of who has one.
+  await end(many[0] as TaskRecord);
+  await untilRunning('last 0');
+  assert.deepEqual(namesOf(running), ['few 0', 'last 0', 'many 1', 'other 0']);
+  await end(other);
+  await end(many[1] as TaskRecord);
+  // No task of this owner runs any more.
+  await untilRunning('many 2');
+  assert.deepEqual(namesOf(running), ['few 0', 'last 0', 'many 2']);
+  for (const release of running.values()) release();
+  await untilRunning('few 1', 'many 3');
+  running.get('many 3')?.();
+  await end(next);
+  assert.equal((await tasks.get(few.taskId))?.state, 'succeeded');
+});
+
+test('of owners without a runner, too, the longest-waiting task is one of eight', async () => {
+  const { tasks, running, submit, untilRunning, end } = await heldTasks(1);
+  const blocker = await submit('many', 'blocker', { priority: 'high' });
+  await tasks.start();
+  await untilRunning('blocker');
+  const low = await submit('few', 'low', { priority: 'low' });
+  const high: TaskRecord[] = [];
+  for (let i = 0; i < 2 * longestWaitingEvery; i++) high.push(await submit(`owner ${i}`, `${i}`, { priority: 'high' }));
+  let startedBefore = 0;
+  for (const task of high) {
+    await eventually('next', () => running.size === 2);
+    if (running.has('low')) break;
+    startedBefore++;
+    await end(task);
+  }
+  await untilRunning('low');
+  assert(startedBefore <= longestWaitingEvery, `${startedBefore} tasks before`);
+  await end(low);
+  await end(blocker);
+  for (const task of high.slice(startedBefore)) {
+    await untilRunning(String(task.request));
+    await end(task);
+  }
+});
+
+test('the tasks that a server may not run take no runner of it, also not as the first of their owner', async () => {
+  const { tasks, running, submit, untilRunning, end, store } = await heldTasks(1);
+  const elsewhere = await submit('few', 'elsewhere', { priority: 'high' });
+  await store.db.updateTable('tasks').set({ server_id: 'other' }).where('task_id', '=', elsewhere.taskId).execute();
+  const long = await submit('many', 'long');
+  await tasks.start();
+  await untilRunning('long');
+  const here = await submit('few', 'here', { priority: 'low' });
+  await untilRunning('here');
+  assert.deepEqual(namesOf(running), ['here', 'long']);
+  await end(long);
+  await end(here);
 });
 
 test('a task with dependencies begins when all have succeeded, and not before', async () => {
@@ -220,17 +314,15 @@ test('the queue is the same after a restart', async () => {
   const first = await prepared(async () => undefined);
   const a = await first.tasks.submit(work('one', { request: 'a' }));
   for (const name of ['b', 'c']) await first.tasks.submit(work('one', { request: name }));
-  await first.tasks.submit(work('two', { request: 'd', priority: 'high' }));
-  const e = await first.tasks.submit(work('two', { request: 'e', after: [a.taskId] }));
-  const f = await first.tasks.submit(work('three', { request: 'f' }));
+  await first.tasks.submit(work('one', { request: 'd', priority: 'high' }));
+  const e = await first.tasks.submit(work('one', { request: 'e', after: [a.taskId] }));
+  await first.tasks.submit(work('one', { request: 'f' }));
   await first.close();
   const order: string[] = [];
   const second = await prepared(async (task) => void order.push(String(task.request)), { place: first.place });
   await second.tasks.start();
-  for (const { taskId } of [e, f]) await second.tasks.wait(taskId, deadlineMs(5000));
-  const c = (await second.tasks.list({ limit: 10 })).at(-3) as TaskRecord;
-  await second.tasks.wait(c.taskId, deadlineMs(5000));
-  assert.deepEqual(order, ['d', 'a', 'e', 'f', 'b', 'c']);
+  await second.tasks.wait(e.taskId, deadlineMs(5000));
+  assert.deepEqual(order, ['d', 'a', 'b', 'c', 'f', 'e']);
 });
 
 test('delays grow, are jittered, and are no shorter than requested', () => {
@@ -314,10 +406,14 @@ if (stores.name === 'SQLite')
       sql`select not_before from tasks where ${isPaused} order by not_before limit 1`,
       sql`select * from tasks where ${isRunning}`,
     ];
-    for (const plan of plans) {
-      const { rows } = await sql<{ detail: string }>`explain query plan ${plan}`.execute(store.db);
+    const heads = headsOfOwners(store.db, isQueued, (queued) => queued.orderBy('priority').orderBy('place'));
+    for (const plan of [...plans, heads.where('owners.owner', 'not in', ['a', 'b'])]) {
+      const compiled = plan.compile(store.db);
+      const explained = { ...compiled, sql: `explain query plan ${compiled.sql}` };
+      const { rows } = await store.db.executeQuery<{ detail: string }>(explained);
       const text = rows.map(({ detail }) => detail).join('; ');
       assert.match(text, /USING (?:COVERING )?INDEX tasks_(?:line|paused|under)/, text);
+      assert.doesNotMatch(text, /SCAN tasks(?! USING)/, text);
       assert.doesNotMatch(text, /TEMP B-TREE/, text);
     }
   });
