@@ -125,11 +125,14 @@ export class LoadFiles {
         : source.upload !== undefined
           ? await this.#takeUpload(source.upload, options)
           : await this.#fetch(source, options);
-    if (compression === 'none') return { ...found, bytes: await this.#requireSize(found.path) };
+    let isUsed = false;
     try {
-      return await this.#unpack(found.path, compression, options);
+      if (compression !== 'none') return await this.#unpack(found.path, compression, options);
+      const bytes = await this.#requireSize(found.path);
+      isUsed = true;
+      return { ...found, bytes };
     } finally {
-      await found.remove();
+      if (!isUsed) await found.remove();
     }
   }
 
@@ -153,43 +156,46 @@ export class LoadFiles {
   /** The engine can read the spool directory only. */
   async #takeUpload(uploadId: string, { principal, signal, progress }: PrepareOptions) {
     const file = await this.#requireUpload(uploadId, principal);
-    const { bytesMax, fetchMs, files } = this.#options;
-    const path = await this.spoolPath();
+    const { fetchMs, files } = this.#options;
     const server = this.#options.serverOfFile?.(file);
-    if (server !== undefined) {
+    return this.#spool(signal, async (path) => {
+      if (server === undefined) return files.fetch(file, path, AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]));
       const hosts = hostAllowlist('internalUrl', new URL(server).host);
-      const limits = { idleMs, totalMs: fetchMs, bytesMax, signal };
-      const { body, bytes } = await get(`${server}${files.link(file, 'read')}`, hosts, limits);
-      const onBytes = (done: number) => progress.update('fetching', done, bytes);
-      await writeBody(body, path, { bytesMax, signal, onBytes });
-      return { path, remove: () => rm(path, { force: true }) };
-    }
-    try {
-      await files.fetch(file, path, AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]));
-    } catch (error) {
-      throw fetchFailure(error, signal);
-    }
-    return { path, remove: () => rm(path, { force: true }) };
+      await this.#download(`${server}${files.link(file, 'read')}`, hosts, path, { signal, progress });
+    });
   }
 
   async #fetch(source: LoadSource, { credentials, signal, progress }: PrepareOptions) {
+    const { fetchMs, hosts } = this.#options;
+    return this.#spool(signal, async (path) => {
+      if (source.url !== undefined) return this.#download(source.url, hosts, path, { signal, progress });
+      const inTime = AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]);
+      await this.#fetchObject(source.s3 as S3Source, path, { credentials, signal: inTime, progress });
+    });
+  }
+
+  /** Writes a file in the spool directory, which is removed if that fails. */
+  async #spool(signal: AbortSignal, write: (path: string) => Promise<void>) {
     const path = await this.spoolPath();
     const remove = () => rm(path, { force: true });
-    const { bytesMax, fetchMs, hosts } = this.#options;
-    const limits = { idleMs, totalMs: fetchMs, bytesMax, signal };
     try {
-      if (source.url !== undefined) {
-        const { body, bytes } = await get(source.url, hosts, limits);
-        await writeBody(body, path, { bytesMax, signal, onBytes: (done) => progress.update('fetching', done, bytes) });
-      } else {
-        const inTime = AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]);
-        await this.#fetchObject(source.s3 as S3Source, path, { credentials, signal: inTime, progress });
-      }
+      await write(path);
     } catch (error) {
       await remove();
       throw fetchFailure(error, signal);
     }
     return { path, remove };
+  }
+
+  async #download(
+    url: string,
+    hosts: HostAllowlist,
+    path: string,
+    { signal, progress }: Pick<PrepareOptions, 'signal' | 'progress'>,
+  ): Promise<void> {
+    const { bytesMax, fetchMs } = this.#options;
+    const { body, bytes } = await get(url, hosts, { idleMs, totalMs: fetchMs, bytesMax, signal });
+    await writeBody(body, path, { bytesMax, signal, onBytes: (done) => progress.update('fetching', done, bytes) });
   }
 
   async #fetchObject(
