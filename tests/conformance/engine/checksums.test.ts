@@ -1,17 +1,15 @@
 // The checksums of tables: every engine computes those of the definition (src/model/table_checksum.ts), for every logical type.
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { InsertStep } from '../../../src/engines/port/rows.ts';
-import type { TableDefinition } from '../../../src/model/records.ts';
 import { checksumDifference } from '../../../src/model/table_checksum.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';
-import { definitionOf, openEngine } from './engine_world.ts';
+import { openEngine } from './engine_world.ts';
 
-const { engine: testEngine, testOf } = engineOf(import.meta.url);
+const { engine: testEngine } = engineOf(import.meta.url);
 const world = await openEngine({}, testEngine);
 after(() => world.close());
 const { engine, catalog, database } = world;
@@ -123,56 +121,6 @@ for (const [type, cases] of Object.entries(values))
       columns: [{ nulls: 1, sums: sumsOf(Array.from({ length: 6 }, () => numbers).flat()) }],
     });
   });
-
-/** Every value of every type at least once, a column for each type. */
-const rowsOfAllTypes = (() => {
-  const all = Object.values(values);
-  const count = Math.max(...all.map(({ length }) => length));
-  return Array.from({ length: count }, (_, row) => `[${all.map((cases) => cases[row % cases.length]?.[0]).join()}]`);
-})();
-
-for (const nullable of [true, false])
-  testOf('backups')(
-    `values of columns that can ${nullable ? '' : 'not '}be null are the same in a backup`,
-    async () => {
-      const name = `t${randomUUID()}`;
-      const types = Object.keys(values).map((type, index) => [`c${index}`, type] as const);
-      const plain = definitionOf(Object.fromEntries(types));
-      const definition = { ...plain, columns: plain.columns.map((column) => ({ ...column, nullable })) };
-      const { columns } = definition;
-      for (const table of [name, `${name} restored`])
-        await world.change({ kind: 'createTable', table: { catalog, database, table }, definition });
-      const rows = [...rowsOfAllTypes, ...(nullable ? [`[${columns.map(() => 'null').join()}]`] : [])];
-      const batch = rowReader(columns).read(parseJson(`[${rows.join()}]`) as unknown[]);
-      await engine.insertRows({ catalog, database, table: name }, batch, { signal, definition });
-      await restoreThrough(name, `${name} restored`, columns);
-      const sum = (table: string) => engine.checksumTable({ catalog, database, table, columns }, { signal });
-      const before = await sum(name);
-      assert.equal(before.rows, rows.length);
-      assert.equal(checksumDifference(columns, before, await sum(`${name} restored`)), undefined);
-    },
-  );
-
-/** Through the files of a snapshot, into an empty table. */
-async function restoreThrough(name: string, into: string, columns: TableDefinition['columns']): Promise<void> {
-  const from = { database, table: name, columns };
-  const snapshot = await engine.snapshot(catalog, { signal });
-  try {
-    let rowsBefore = 0;
-    for (const { part, rows } of await snapshot.parts(from, signal)) {
-      const path = join(world.spool, randomUUID());
-      assert.equal(await snapshot.write(from, part, path, signal), rows);
-      const step = randomUUID();
-      await engine.restorePart(
-        { table: { catalog, database, table: into }, columns, path, rowsBefore, rows, step },
-        { signal },
-      );
-      rowsBefore += rows;
-    }
-  } finally {
-    await snapshot.close();
-  }
-}
 
 test('a changed value, a lost row and a value in another column are differences that name the column', () => {
   const columns = [{ name: 'a' }, { name: 'b' }];

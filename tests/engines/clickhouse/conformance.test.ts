@@ -4,9 +4,7 @@ import { missingRing } from './ring/ring.ts';
 
 if (missingRing === false) {
   const suites = ['changes', 'statements', 'rows_together', 'checksums'];
-  for (const kind of ['oneServer', 'shards', 'copies'] as const)
-    suitesOnEngine(
-      kind,
-      suites.map((name) => new URL(`../../conformance/engine/${name}.test.ts`, import.meta.url)),
-    );
+  const urlOf = (name: string) => new URL(`../../conformance/engine/${name}.test.ts`, import.meta.url);
+  for (const kind of ['oneServer', 'shards', 'copies'] as const) suitesOnEngine(kind, suites.map(urlOf));
+  suitesOnEngine('shards', [urlOf('backups')]);
 } else console.log(`the suites of the engine port do not run on ClickHouse: ${missingRing}`);

@@ -1,5 +1,5 @@
 // Snapshots of a catalog on two real servers with a part of the rows each: what happens to its tables afterwards changes nothing in them, parts that
-// are unchanged are recognized, and nothing is left on the servers. Values of all types: tests/conformance/engine/checksums.test.ts.
+// are unchanged are recognized, and nothing is left on the servers. Values of all types: tests/conformance/engine/backups.test.ts.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { truncateSync, writeFileSync } from 'node:fs';

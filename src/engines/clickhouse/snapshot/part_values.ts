@@ -4,6 +4,7 @@ import type { ColumnDefinition } from '../../../model/records.ts';
 import { holdsType, type LogicalType } from '../../../model/types.ts';
 import { isNested } from '../load/row_values.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
+import { needsReading, type Reader, valueOfTupleText } from '../types/read_values.ts';
 import { serverType } from '../types/type_mapping.ts';
 
 /** Differs if the values of equal rows are written otherwise. */
@@ -53,12 +54,16 @@ function fileType(type: LogicalType): string {
 }
 
 /** The columns of the table, as expressions of those of the file. */
-export const readValues = (columns: readonly ColumnDefinition[]): readonly string[] =>
-  columns.map(({ name, type, nullable }) => read(quoteIdentifier(name), type, nullable));
+export const readValues = (columns: readonly ColumnDefinition[], reader: Reader): readonly string[] =>
+  columns.map(({ name, type, nullable }) => read(quoteIdentifier(name), type, nullable, reader));
 
-function read(column: string, type: LogicalType, isNullable: boolean): string {
+function read(column: string, type: LogicalType, isNullable: boolean, reader: Reader): string {
   if (isNested(type)) {
-    const text = holdsType(type, isBinary) ? `unhex(assumeNotNull(${column}))` : `assumeNotNull(${column})`;
+    const isHex = holdsType(type, isBinary);
+    const written = `assumeNotNull(${column})`;
+    if (needsReading(type, isNullable, reader))
+      return valueOfTupleText(type, isNullable, isHex ? written : `hex(${written})`);
+    const text = isHex ? `unhex(${written})` : written;
     return `tupleElement(CAST(${text} AS Tuple(${serverType(type, isNullable)})), 1)`;
   }
   switch (type.kind) {

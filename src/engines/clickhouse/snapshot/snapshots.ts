@@ -16,6 +16,7 @@ import { internalDatabase } from '../names.ts';
 import { columnsBeforeAliases } from '../query/statement_settings.ts';
 import { completeEarlier } from '../rows/pending_steps.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { readsFloatsExactly } from '../types/read_values.ts';
 import { FixedTables } from './fixed_tables.ts';
 import { fileStructure, readValues, valuesVersion, writtenValues } from './part_values.ts';
 
@@ -219,7 +220,8 @@ async function restorePart(
         attempt,
         signal,
         stage: async ({ into, number }) => {
-          const sql = `INSERT INTO ${into} (${names.join(', ')}) SELECT ${[...readValues(columns), number].join(', ')} FROM ${from} FORMAT Parquet`;
+          const values = readValues(columns, { exactFloats: readsFloatsExactly(server.version) });
+          const sql = `INSERT INTO ${into} (${names.join(', ')}) SELECT ${[...values, number].join(', ')} FROM ${from} FORMAT Parquet`;
           const call = { sql, settings: readSettings, timeoutMs: partMsMax, isOfCaller: true, signal };
           try {
             await server.text({ ...call, data: createReadStream(path) });

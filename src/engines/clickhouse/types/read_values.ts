@@ -1,14 +1,19 @@
-// Columns that servers cannot read from rows: a decimal within an array, map or struct that may be null is not accepted there, and older servers
-// read floating-point numbers inexactly. Such numbers are read as texts and converted by an expression.
+// Columns that servers cannot read from rows or from texts of their own: a decimal within an array, map or struct that may be null, or a boolean as
+// the key of a map, is not accepted there, and older servers read floating-point numbers inexactly. They are read as texts and converted by an
+// expression.
 import type { ColumnDefinition } from '../../../model/records.ts';
-import { holdsType, type LogicalType } from '../../../model/types.ts';
+import { holdsType, jsonForms, type LogicalType } from '../../../model/types.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { serverType } from './type_mapping.ts';
 
+type Condition = (type: LogicalType) => boolean;
+
 const isNested = (type: LogicalType): boolean => type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
-const isFloat = ({ kind }: LogicalType): boolean => kind === 'FLOAT' || kind === 'DOUBLE';
-const holdsFloat = (type: LogicalType): boolean => holdsType(type, isFloat);
-const holdsDecimal = (type: LogicalType): boolean => holdsType(type, ({ kind }) => kind === 'DECIMAL');
+const isFloat: Condition = ({ kind }) => kind === 'FLOAT' || kind === 'DOUBLE';
+const isDecimal: Condition = ({ kind }) => kind === 'DECIMAL';
+const hasBooleanKey: Condition = (type) => type.kind === 'MAP' && type.key.kind === 'BOOLEAN';
+const isDecimalOrBoolean: Condition = (type) => isDecimal(type) || type.kind === 'BOOLEAN';
+const isNumber: Condition = ({ kind }) => jsonForms[kind] === 'number' || jsonForms[kind] === 'float';
 
 /**
  * Whether a server reads each number of a row as the nearest one that its type has. Servers of 24.8 read `5e-324` as 0, those of 26.7 do; of those
@@ -19,22 +24,29 @@ export function readsFloatsExactly(version: string): boolean {
   return major > 26 || (major === 26 && minor >= 7);
 }
 
-/** Whether a decimal is within a value that may be null and is no decimal itself. */
-function needsReading(type: LogicalType, nullable: boolean): boolean {
-  if (!isNested(type) || !holdsDecimal(type)) return false;
-  if (nullable) return true;
-  if (type.kind === 'ARRAY') return needsReading(type.element, true);
-  if (type.kind === 'MAP') return needsReading(type.value, true) || needsReading(type.key, false);
-  return type.kind === 'STRUCT' && type.fields.some((field) => needsReading(field.type, true));
+export interface Reader {
+  /** See `readsFloatsExactly`. */
+  readonly exactFloats: boolean;
 }
 
-/** The same type with texts instead of decimals and, `withFloats`, of floating-point numbers. */
-function readType(type: LogicalType, withFloats: boolean): LogicalType {
-  if (isFloat(type)) return withFloats ? { kind: 'STRING' } : type;
-  const part = (inner: LogicalType) => readType(inner, withFloats);
+/** Whether a server cannot read a value as it is. */
+export const needsReading = (type: LogicalType, nullable: boolean, { exactFloats }: Reader): boolean =>
+  hasUnreadable(type, nullable) || holdsType(type, hasBooleanKey) || (!exactFloats && holdsType(type, isFloat));
+
+/** Whether a decimal is within a value that may be null and is no decimal itself. */
+function hasUnreadable(type: LogicalType, nullable: boolean): boolean {
+  if (!isNested(type) || !holdsType(type, isDecimal)) return false;
+  if (nullable) return true;
+  if (type.kind === 'ARRAY') return hasUnreadable(type.element, true);
+  if (type.kind === 'MAP') return hasUnreadable(type.value, true) || hasUnreadable(type.key, false);
+  return type.kind === 'STRUCT' && type.fields.some((field) => hasUnreadable(field.type, true));
+}
+
+/** The same type with texts in the place of what is read as texts. */
+function readType(type: LogicalType, isText: Condition): LogicalType {
+  if (isText(type)) return { kind: 'STRING' };
+  const part = (inner: LogicalType) => readType(inner, isText);
   switch (type.kind) {
-    case 'DECIMAL':
-      return { kind: 'STRING' };
     case 'ARRAY':
       return { kind: 'ARRAY', element: part(type.element) };
     case 'MAP':
@@ -47,17 +59,18 @@ function readType(type: LogicalType, withFloats: boolean): LogicalType {
 }
 
 interface Place {
-  readonly withFloats: boolean;
+  /** Whether values of a type are texts. */
+  readonly isText: Condition;
   readonly depth: number;
 }
 
-/** The value of a type, from one whose numbers are texts (`readType`). */
+/** The value of a type, from one some of whose parts are texts (`readType`). */
 function converted(type: LogicalType, nullable: boolean, x: string, place: Place): string {
-  if (!holdsDecimal(type) && !(place.withFloats && holdsFloat(type))) return x;
+  if (!holdsType(type, place.isText)) return x;
   const target = quoteLiteral(serverType(type, nullable));
   if (!isNested(type)) return `CAST(${x}, ${target})`;
   if (!nullable) return convertedParts(type, x, place);
-  const inner = `variantElement(${x}, ${quoteLiteral(serverType(readType(type, place.withFloats), false))})`;
+  const inner = `variantElement(${x}, ${quoteLiteral(serverType(readType(type, place.isText), false))})`;
   return `if(isNull(${x}), NULL, CAST(${convertedParts(type, inner, place)}, ${target}))`;
 }
 
@@ -83,26 +96,41 @@ export interface ReadValues {
 
 /**
  * How rows in JSON are read that servers cannot read as they are; undefined if they can. `omittedColumns`: by their indexes; whether a row omits
- * one is a column `omitted_<index>` of 0 or 1 after the others. `exactFloats`: see `readsFloatsExactly`.
+ * one is a column `omitted_<index>` of 0 or 1 after the others.
  */
 export function readValues(
   columns: readonly Pick<ColumnDefinition, 'type' | 'nullable' | 'defaultValue'>[],
   omittedColumns: readonly number[],
-  { exactFloats = true } = {},
+  { exactFloats = true }: Partial<Reader> = {},
 ): ReadValues | undefined {
-  const withFloats = !exactFloats;
-  if (!columns.some(({ type, nullable }) => needsReading(type, nullable) || (withFloats && holdsFloat(type))))
-    return undefined;
-  const inputs = columns.map(({ type }, i) => `c${i} ${serverType(readType(type, withFloats), true)}`);
+  const isText: Condition = (type) => isDecimalOrBoolean(type) || (!exactFloats && isFloat(type));
+  if (!columns.some(({ type, nullable }) => needsReading(type, nullable, { exactFloats }))) return undefined;
+  const inputs = columns.map(({ type }, i) => `c${i} ${serverType(readType(type, isText), true)}`);
   const flags = omittedColumns.map((i) => `omitted_${i} UInt8`);
   const values = columns.map(({ type, nullable, defaultValue }, i) => {
     // Nulls are refused by the table where the column has none.
-    const value = converted(type, true, `c${i}`, { withFloats, depth: 0 });
+    const value = converted(type, true, `c${i}`, { isText, depth: 0 });
     if (!omittedColumns.includes(i)) return value;
     const stored = quoteLiteral(serverType(type, nullable));
     return `if(omitted_${i}, CAST((${defaultValue ?? 'NULL'}\n), ${stored}), CAST(${value}, ${stored}))`;
   });
   return { structure: [...inputs, ...flags].join(', '), values };
+}
+
+/** In hexadecimal: a quoted text, a number, or another character of the text of a value. */
+const tokens = String.raw`27(?:5C..|[0-13-46-9A-F].|2[^7]|5[^C])*27|(?:2D)?(?:6E616E|696E66|3\d(?:3\d|2[BDE]|65)*)|..`;
+const numberToken = String.raw`^(?:2D)?(?:6E616E|696E66|3\d)`;
+
+/**
+ * The value of which a server has written `toString(tuple(value))`, which it cannot read itself (`needsReading`). `hexText`: that text in
+ * hexadecimal, because it may not be in UTF-8, and regular expressions match UTF-8 only.
+ */
+export function valueOfTupleText(type: LogicalType, nullable: boolean, hexText: string): string {
+  const quoted = `if(match(t, ${quoteLiteral(numberToken)}), concat('27', t, '27'), t)`;
+  const text = `unhex(arrayStringConcat(arrayMap(t -> ${quoted}, extractAll(${hexText}, ${quoteLiteral(tokens)}))))`;
+  const value = `tupleElement(CAST(${text} AS Tuple(${serverType(readType(type, isNumber), nullable)})), 1)`;
+  // The value is repeated in the expression for its parts.
+  return `arrayMap(v -> ${converted(type, nullable, 'v', { isText: isNumber, depth: 0 })}, [${value}])[1]`;
 }
 
 /** `(a, b) SELECT ... FROM input(...)`. */

@@ -5,7 +5,7 @@ import { missingGivenCluster, removeTestedCatalogs } from './given_cluster.ts';
 
 describe('the suites of the engine port on a given cluster', { skip: missingGivenCluster }, () => {
   after(removeTestedCatalogs);
-  const suites = ['changes', 'statements', 'rows_together', 'checksums', 'load'];
+  const suites = ['changes', 'statements', 'rows_together', 'checksums', 'backups', 'load'];
   suitesOnEngine('given', [
     ...suites.map((name) => new URL(`../../../conformance/engine/${name}.test.ts`, import.meta.url)),
     new URL('../values.test.ts', import.meta.url),

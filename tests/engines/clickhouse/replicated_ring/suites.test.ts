@@ -8,7 +8,7 @@ import { missingOldestVersion } from './replicated_ring.ts';
 describe('the suites of the engine port on replicas of 24.8', { skip: missingOldestVersion }, () => {
   if (missingOldestVersion !== false) return;
   after(closeReplicatedEngine);
-  const suites = ['changes', 'statements', 'rows_together', 'checksums'];
+  const suites = ['changes', 'statements', 'rows_together', 'checksums', 'backups'];
   suitesOnEngine(
     'replicas',
     suites.map((name) => new URL(`../../../conformance/engine/${name}.test.ts`, import.meta.url)),
