@@ -124,9 +124,11 @@ function decimalReader(precision: number, scale: number): ValueReader {
 
 const floatMax = 3.4028234663852886e38;
 
-function floatReader(most: number): ValueReader {
+/** `round`: to the nearest number of the type. The greatest FLOAT is shown with fewer digits (3.4028235e38), which round to it. */
+function floatReader(most: number, round: (number: number) => number): ValueReader {
   return (value) => {
-    const number = JSON.isRawJSON(value) ? Number(value.rawJSON) : value;
+    const given = JSON.isRawJSON(value) ? Number(value.rawJSON) : value;
+    const number = typeof given === 'number' && Math.abs(given) > most ? round(given) : given;
     if (typeof number === 'number') {
       if (!(Math.abs(number) <= most))
         return new Fault('range', `${describeValue(value)} is out of range for the type`);
@@ -238,8 +240,8 @@ const scalarReaders: Record<ScalarKind, ValueReader> = {
   INT: integerReader(32),
   BIGINT: integerReader(64),
   LARGEINT: integerReader(128),
-  FLOAT: floatReader(floatMax),
-  DOUBLE: floatReader(Number.MAX_VALUE),
+  FLOAT: floatReader(floatMax, Math.fround),
+  DOUBLE: floatReader(Number.MAX_VALUE, (number) => number),
   DATE: dateReader,
   DATETIME: timestampReader('2026-01-31T10:00:00.123456', false),
   TIMESTAMPTZ: timestampReader('2026-01-31T10:00:00.123456Z', true),

@@ -66,6 +66,11 @@ const columns = [
   ['list', 'ARRAY<INT>', [1, null]],
   ['m', 'MAP<STRING, INT>', [{ key: 'k', value: 1 }]],
   ['st', 'STRUCT<a: INT, b: STRING>', { a: 1, b: 'x' }],
+  [
+    'floats',
+    'STRUCT<a: ARRAY<FLOAT>, m: MAP<INT, FLOAT>>',
+    { a: [3.4028235e38, 1e-45], m: [{ key: 1, value: -3.4028235e38 }] },
+  ],
 ] as const;
 
 test('all types, keys, and what the cluster lacks', { skip }, async () => {
