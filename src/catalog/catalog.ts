@@ -9,6 +9,7 @@ import type { Observe } from '../observe/observations.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import { LeaseHolder } from '../store/leases.ts';
+import type { Batch } from '../store/row_batches.ts';
 import type { Store } from '../store/store.ts';
 import { CatalogReader, objectSource } from './catalog_reader.ts';
 import { type CatalogContext, type CatalogEngine, retryMs, type Tx } from './changes/change_context.ts';
@@ -234,13 +235,13 @@ export class Catalog extends CatalogReader {
     return dropLostWarehouse(this.#context, warehouse, request);
   }
 
-  /** Dropped objects that can be restored, ordered by name. */
+  /** Dropped objects that can be restored, ordered by name; fewer than the limit where their definitions are large. */
   async listDropped<K extends Category>(
     parentId: string | null,
     category: K,
     options: DroppedListOptions,
-  ): Promise<DroppedObject<SpecOf<K>>[]> {
-    return (await listDropped(this.#context, parentId, category, options)) as DroppedObject<SpecOf<K>>[];
+  ): Promise<Batch<DroppedObject<SpecOf<K>>>> {
+    return (await listDropped(this.#context, parentId, category, options)) as Batch<DroppedObject<SpecOf<K>>>;
   }
 
   /** The dropped objects with this id or name, most recently dropped first. */

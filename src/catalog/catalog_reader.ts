@@ -1,18 +1,20 @@
 // Finds objects in the store. See catalog.ts for changes of them. It knows no category and checks no permission: callers have been
 // authorized before.
-import { sql } from 'kysely';
-import type { PathObject } from '../access/authorization/authorizer.ts';
+import { type SelectQueryBuilder, sql } from 'kysely';
+import type { PathObject, VisibleChildren } from '../access/authorization/authorizer.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import { authorizedId } from '../standard/endpoint.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
 import { visible } from '../store/index_conditions.ts';
+import { type Batch, bytesOf, countOfBatch, readBatch } from '../store/row_batches.ts';
+import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { findSibling, notFound } from './changes/object_names.ts';
 import { dependentsOf } from './changes/view_dependencies.ts';
 import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath } from './object.ts';
 import { type ObjectLookups, objectLookups } from './object_lookups.ts';
-import { commentPattern, isVisible, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
+import { commentPattern, isVisible, type ObjectRow, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import {
   type CatalogStatements,
   catalogStatements,
@@ -180,23 +182,42 @@ export class CatalogReader {
     return row && isVisible(row) ? specs.toObject(row) : undefined;
   }
 
-  /** Ordered by the code points of the name. */
-  async list<K extends Category>(parentId: string | null, category: K, options: ListOptions): Promise<ObjectOf<K>[]> {
-    return (await this.#list(parentId, category, options)) as ObjectOf<K>[];
+  /** All of them, ordered by the code points of the name. */
+  async list<K extends Category>(
+    parentId: string | null,
+    category: K,
+    { limit, ...filter }: ListOptions,
+  ): Promise<ObjectOf<K>[]> {
+    const rows = await this.#query(parentId, category, filter).limit(limit).execute();
+    return rows.map((row) => this.#parts.specs.toObject(row)) as ObjectOf<K>[];
   }
 
-  async #list(parentId: string | null, category: Category, options: ListOptions): Promise<CatalogObject[]> {
-    const { store, specs } = this.#parts;
-    let query = store.db
+  /** For a page, in the same order: fewer than `limit` where their definitions are large. */
+  async batch<K extends Category>(
+    parentId: string | null,
+    category: K,
+    { limit, restrictTo, ...filter }: ListOptions & { readonly restrictTo?: VisibleChildren | undefined },
+  ): Promise<Batch<ObjectOf<K>>> {
+    const query = this.#query(parentId, category, filter);
+    const { items, hasMore } = await (restrictTo
+      ? this.#restricted(query, restrictTo, limit)
+      : readBatch(query, ['spec'], limit));
+    return { items: items.map((row) => this.#parts.specs.toObject(row)) as ObjectOf<K>[], hasMore };
+  }
+
+  #query(
+    parentId: string | null,
+    category: Category,
+    { after, namePattern, comment }: Omit<ListOptions, 'limit'>,
+  ): SelectQueryBuilder<Schema, 'objects', ObjectRow> {
+    let query = this.#parts.store.db
       .selectFrom('objects')
       .select(objectColumns)
       .where('parent_id', parentId === null ? 'is' : '=', parentId)
       .where('category', '=', category)
       .where(visible)
-      .orderBy('name')
-      .limit(options.limit);
-    if (options.after !== undefined) query = query.where('name', '>', options.after);
-    const { namePattern, comment, restrictTo } = options;
+      .orderBy('name');
+    if (after !== undefined) query = query.where('name', '>', after);
     // Both sides are folded here because case folding differs between SQL dialects.
     if (namePattern !== undefined) {
       query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
@@ -204,21 +225,30 @@ export class CatalogReader {
     if (comment !== undefined && comment !== '') {
       query = query.where(sql<boolean>`folded_comment like ${commentPattern(comment)} escape '\\'`);
     }
-    if (!restrictTo) return (await query.execute()).map((row) => specs.toObject(row));
-    const { owner, ids, filter = () => true } = restrictTo;
-    // Read in several queries, then sorted. With a filter, which may remove rows afterwards, each query reads without a limit.
-    const partQuery = restrictTo.filter ? query.clearLimit() : query;
-    const rows = owner === undefined ? [] : await partQuery.where('owner', '=', owner).execute();
-    const known = new Set(rows.map((row) => row.id));
+    return query;
+  }
+
+  /** Finds those that the caller may see in several queries, without their definitions, then reads them. */
+  async #restricted(
+    query: SelectQueryBuilder<Schema, 'objects', ObjectRow>,
+    { owner, ids, filter = () => true }: VisibleChildren,
+    limit: number,
+  ): Promise<Batch<ObjectRow>> {
+    const sizes = query.clearSelect().select(['id', 'name', 'owner', bytesOf(['spec']).as('bytes')]);
+    const seen = owner === undefined ? [] : await sizes.where('owner', '=', owner).execute();
+    const known = new Set(seen.map(({ id }) => id));
     for (let start = 0; start < ids.length; start += idsPerQueryMax) {
-      for (const row of await partQuery.where('id', 'in', ids.slice(start, start + idsPerQueryMax)).execute())
-        if (!known.has(row.id)) rows.push(row);
+      for (const row of await sizes.where('id', 'in', ids.slice(start, start + idsPerQueryMax)).execute())
+        if (!known.has(row.id)) seen.push(row);
     }
-    rows.sort((a, b) => compareNames(a.name, b.name));
-    return rows
-      .filter(filter)
-      .slice(0, options.limit)
-      .map((row) => specs.toObject(row));
+    const found = seen.filter(filter).sort((a, b) => compareNames(a.name, b.name));
+    const count = countOfBatch(found, limit);
+    const items: ObjectRow[] = [];
+    for (let start = 0; start < count; start += idsPerQueryMax) {
+      const some = found.slice(start, Math.min(start + idsPerQueryMax, count)).map(({ id }) => id);
+      items.push(...(await query.where('id', 'in', some).execute()));
+    }
+    return { items, hasMore: found.length > count };
   }
 
   async count(parentId: string | null, category: Category): Promise<number> {

@@ -1,7 +1,6 @@
 // The types of the catalog's interface: objects, requests, outcomes and events. See catalog.ts for the operations.
 
 import type { Transaction } from 'kysely';
-import type { VisibleChildren } from '../access/authorization/authorizer.ts';
 import type { TaskType } from '../api/tasks/task_types.ts';
 import type { Change, DroppedTable } from '../engines/port/changes.ts';
 import type { ViewSource } from '../engines/port/views.ts';
@@ -51,8 +50,6 @@ export interface ListOptions {
   readonly namePattern?: string | undefined;
   /** A substring of the comment; case-insensitive. */
   readonly comment?: string | undefined;
-  /** The objects that the caller may see. See access/authorization/authorizer.ts. */
-  readonly restrictTo?: VisibleChildren | undefined;
 }
 
 /** A table or view that a view names, in the version that was current when the text of the view was bound. */

@@ -163,6 +163,15 @@ export async function requireNothingLeft(tx: Transaction<Schema>, warehouse: str
 
 /** The names of the dropped catalogs of a warehouse that can be restored. */
 export async function droppedCatalogsOf(catalog: Catalog, warehouse: string): Promise<string[]> {
-  const dropped = await catalog.listDropped(null, 'catalogs', { limit: pageSize, keep: () => true });
-  return dropped.filter((entry) => entry.warehouse === warehouse).map(({ object }) => object.name);
+  const names: string[] = [];
+  for (let after: CatalogObject | undefined; ; ) {
+    const { items, hasMore } = await catalog.listDropped(null, 'catalogs', {
+      after,
+      limit: pageSize,
+      keep: () => true,
+    });
+    names.push(...items.filter((entry) => entry.warehouse === warehouse).map(({ object }) => object.name));
+    after = items.at(-1)?.object;
+    if (!hasMore) return names;
+  }
 }

@@ -14,6 +14,7 @@ import { Failure } from '../standard/failure.ts';
 import type { Change } from '../store/changes/change.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import { LeaseHolder } from '../store/leases.ts';
+import { type Batch, readBatch } from '../store/row_batches.ts';
 import type { Schema } from '../store/schema.ts';
 import { isSweptHere } from '../store/servers.ts';
 import type { Store } from '../store/store.ts';
@@ -258,21 +259,22 @@ export class Tasks {
     return row && this.#runner.live(row);
   }
 
-  /** In descending order of ids, which is the order of submission. */
+  /** In descending order of ids, which is the order of submission: fewer than `limit` where they are large. */
   async list(options: {
     readonly after?: string | undefined;
     readonly limit: number;
     /** Only tasks of this principal; a token with scopes sees only those it submitted. */
     readonly of?: Principal | undefined;
     readonly filter?: TaskFilter | undefined;
-  }): Promise<StoredTask[]> {
-    let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc').limit(options.limit);
+  }): Promise<Batch<StoredTask>> {
+    let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc');
     if (options.after !== undefined) query = query.where('task_id', '<', options.after);
     const { of } = options;
     if (of) query = query.where('owner', '=', of.id);
     if (of?.scopes) query = query.where('principal', '=', principalText(of));
     for (const condition of conditionsOf(options.filter ?? {})) query = query.where(condition);
-    return (await query.execute()).map((row) => this.#runner.live(row));
+    const { items, hasMore } = await readBatch(query, ['request', 'result', 'error'], options.limit);
+    return { items: items.map((row) => this.#runner.live(row)), hasMore };
   }
 
   /** Returns when the task ended, `waitMs` passed, the signal was aborted or the server stops. */

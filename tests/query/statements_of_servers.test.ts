@@ -61,7 +61,7 @@ test('only statements that run for long, or belong to a task, are written before
     return statements.slice();
   };
   const statesThrough = async (history: QueryHistory): Promise<Record<string, string>> =>
-    Object.fromEntries((await history.list({ limit: 10 })).map(({ queryId, state }) => [queryId, state]));
+    Object.fromEntries((await history.list({ limit: 10 })).items.map(({ queryId, state }) => [queryId, state]));
 
   // The first flush sweeps.
   await one.flush();

@@ -103,7 +103,7 @@ test('tasks begin in the order of submission, at most as many at once as there a
   );
   const ids = all.map(({ taskId }) => taskId);
   assert.deepEqual(ids, [...ids].sort());
-  const listed = await tasks.list({ limit: 5, after: ids[15] });
+  const { items: listed } = await tasks.list({ limit: 5, after: ids[15] });
   assert.deepEqual(
     listed.map(({ taskId }) => taskId),
     ids.slice(10, 15).reverse(),
@@ -349,7 +349,7 @@ test('after a crash running tasks are run again until their attempts are used up
     current = await prepared(run, { kind, runnersMax: 9, place: await stores.afterKill(current.place) });
   }
   await ended(current.tasks, task);
-  const states = await current.tasks.list({ limit: 10 });
+  const { items: states } = await current.tasks.list({ limit: 10 });
   assert.deepEqual(
     states.toReversed().map(({ taskId, state, error }) => [taskId, state, error?.code]),
     [
@@ -393,7 +393,7 @@ test('whichever statement of the store fails while tasks run, they end correctly
     }
     Object.assign(fault, { at: Number.POSITIVE_INFINITY });
     const accepted = [first, second].filter((task) => task !== undefined).length;
-    assert.equal((await tasks.list({ limit: 5 })).length, accepted, `${n}: only what was not written was refused`);
+    assert.equal((await tasks.list({ limit: 5 })).items.length, accepted, `${n}: only what was not written was refused`);
   }
   assert(aboutAll(), 'no statement about task_waits or task_ends failed');
 });

@@ -6,6 +6,7 @@ import { foldName } from '../../model/names.ts';
 import { systemActor } from '../../model/principal.ts';
 import { type Code, codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
+import { type Batch, readBatch, readFiltered } from '../../store/row_batches.ts';
 import type { Store } from '../../store/store.ts';
 import type {
   CatalogObject,
@@ -63,43 +64,37 @@ function toDroppedObject(context: CatalogContext, row: DroppedRow): DroppedObjec
   };
 }
 
-/** Ordered by name, then by id, which is the order of creation. */
+/** Ordered by name, then by id, which is the order of creation. Fewer than `limit` where they are large. */
 export async function listDropped(
   context: CatalogContext,
   parentId: string | null,
   category: Category,
   { after, limit, namePattern, comment, keep }: DroppedListOptions,
-): Promise<DroppedObject[]> {
+): Promise<Batch<DroppedObject>> {
   let query = selectDropped(context)
     .where('parent_id', parentId === null ? 'is' : '=', parentId)
     .where('category', '=', category)
     .where('purge_at', '>', context.clock())
     .orderBy('name')
-    .orderBy('objects.id')
-    .limit(rowsPerQuery);
+    .orderBy('objects.id');
   if (comment !== undefined && comment !== '') {
     query = query.where(sql<boolean>`folded_comment like ${commentPattern(comment)} escape '\\'`);
   }
   const isMatch = namePattern === undefined ? () => true : likeMatcher(namePattern);
-  const found: DroppedObject[] = [];
-  for (let last = after; ; ) {
-    const previous = last;
-    const rows = await (previous === undefined
-      ? query
-      : query.where((e) =>
-          e.or([
-            e('name', '>', previous.name),
-            e.and([e('name', '=', previous.name), e('objects.id', '>', previous.id)]),
-          ]),
-        )
-    ).execute();
-    for (const row of rows) {
-      if (isMatch(row.name) && keep(row)) found.push(toDroppedObject(context, row));
-      if (found.length === limit) return found;
-    }
-    last = rows.at(-1);
-    if (rows.length < rowsPerQuery) return found;
-  }
+  const rows = {
+    read: (last: DroppedListOptions['after']) => {
+      const rest =
+        last &&
+        query.where((e) =>
+          e.or([e('name', '>', last.name), e.and([e('name', '=', last.name), e('objects.id', '>', last.id)])]),
+        );
+      return readBatch(rest ?? query, ['spec', 'purge'], rowsPerQuery);
+    },
+    fits: (row: DroppedRow) => isMatch(row.name) && keep(row),
+    sizeOf: ({ spec, purge }: DroppedRow) => spec.length + purge.length,
+  };
+  const { items, hasMore } = await readFiltered(rows, after, limit);
+  return { items: items.map((row) => toDroppedObject(context, row)), hasMore };
 }
 
 /** SQL LIKE with `\` as its escape character, evaluated here because `folded_name` holds a placeholder while the row is dropped. */

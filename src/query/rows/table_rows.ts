@@ -1,10 +1,11 @@
 // The rows of a table through REST: inserts are all or nothing, and reads are paged.
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
 import { type Authorizer, forbidden } from '../../access/authorization/authorizer.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
+import type { StatementResult } from '../../engines/port/statements.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
@@ -12,7 +13,8 @@ import { ObjectChanged } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
-import { withoutSeparator } from '../results/page_bytes.ts';
+import { concatenate } from '../../standard/record_body.ts';
+import { PageBytes } from '../results/page_bytes.ts';
 import type { Caller, Queries } from '../statements/queries.ts';
 import type { RowSource } from './row_source.ts';
 
@@ -124,11 +126,11 @@ export class TableRows {
       { ...statement, numbers: 'number', catalog: root.name, database: database.name },
       caller,
     );
-    const rows = parseJson(`[${await readText(result.rows)}]`, Number.POSITIVE_INFINITY) as unknown[][];
+    const rows = parseJson(`[${await firstPageOf(result.rows)}]`, Number.POSITIVE_INFINITY) as unknown[][];
     const shown = rows.slice(0, limit);
     const names = result.columns.slice(1).map((column) => column.name);
     const objects = shown.map(([_position, ...row]) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
-    return { rows: objects, last: rows.length > limit ? String(shown.at(-1)?.[0]) : undefined };
+    return { rows: objects, last: result.rowCount > shown.length ? String(shown.at(-1)?.[0]) : undefined };
   }
 
   #numbering([root, database, table]: TableChain, caller: Caller): Promise<readonly string[]> {
@@ -179,9 +181,14 @@ function parsePosition(after: string): { readonly numbering: readonly string[]; 
   return { numbering, row };
 }
 
-async function readText(rows: { kind: 'text'; text: string } | { kind: 'file'; path: string }): Promise<string> {
+/** Large rows are shown on several pages, so that they are not in memory together. */
+async function firstPageOf(rows: StatementResult['rows']): Promise<string> {
   if (rows.kind === 'text') return rows.text;
-  const bytes = await readFile(rows.path);
-  await rm(rows.path, { force: true });
-  return withoutSeparator(bytes).toString();
+  const { path, offsets } = rows;
+  try {
+    const bytes = await concatenate([await PageBytes.find([path], 0, offsets[1] ?? 0)]);
+    return Buffer.from(bytes).toString();
+  } finally {
+    await rm(path, { force: true });
+  }
 }

@@ -6,6 +6,7 @@ import type { Kysely } from 'kysely';
 import type { Actor } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
+import { type Batch, readBatch } from '../../store/row_batches.ts';
 import type { Schema } from '../../store/schema.ts';
 import { type QueryEntry, submissionTimeOf, versionOfQuery } from './history_entry.ts';
 import { replaceRows, toEntry, toRow } from './history_rows.ts';
@@ -166,25 +167,30 @@ export class QueryHistory {
     return null;
   }
 
-  /** Newest first: ids are ordered by time of submission. */
+  /** Newest first: ids are ordered by time of submission. Fewer than `limit` where they are large. */
   async list({
     after,
     limit,
     ...filter
-  }: QueryFilter & { readonly after?: string | undefined; readonly limit: number }): Promise<QueryEntry[]> {
+  }: QueryFilter & { readonly after?: string | undefined; readonly limit: number }): Promise<Batch<QueryEntry>> {
     await this.flush();
-    let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc').limit(limit);
+    let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc');
     if (after !== undefined) query = query.where('query_id', '<', after);
     for (const condition of toConditions(filter)) query = query.where(condition);
     const { shared } = this.#options;
     // What is stored of those of this server can be older than what is in memory.
     if (shared) query = query.where(shared.isElsewhereOrEnded);
-    const rows = (await query.execute()).map(toEntry);
+    const batch = await readBatch(query, ['sql', 'error_message', 'plan'], limit);
+    const rows = batch.items.map(toEntry);
     const stored = (await shared?.withQueuePositions(rows)) ?? rows;
+    // Those beyond the last one of an incomplete batch belong to a later page.
+    const until = batch.hasMore ? rows.at(-1)?.queryId : undefined;
     const running = [...this.#running.values()]
       .map(({ entry }) => entry)
-      .filter((entry) => (after === undefined || entry.queryId < after) && matchesFilter(entry, filter));
-    return [...stored, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1)).slice(0, limit);
+      .filter(({ queryId }) => (after === undefined || queryId < after) && (until === undefined || queryId > until))
+      .filter((entry) => matchesFilter(entry, filter));
+    const all = [...stored, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1));
+    return { items: all.slice(0, limit), hasMore: batch.hasMore || all.length > limit };
   }
 
   /** Ends the statements of other servers that are lost. */

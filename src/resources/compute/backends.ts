@@ -11,8 +11,9 @@ import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
 import { defined, describe } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { pageOf } from '../records/list_page.ts';
 import { render } from '../records/object_records.ts';
-import { created, deleted, found, pageOf, updated } from '../records/outcomes.ts';
+import { created, deleted, found, updated } from '../records/outcomes.ts';
 import { cancelDecommission, decommission, disable, enable } from './backend_actions.ts';
 import { backendRecord } from './backend_record.ts';
 
@@ -82,11 +83,9 @@ async function requireNoTables(
 export const backends = implement(backendsApi, {
   list: async ({ segments, page }, context) => {
     const [warehouse] = await context.catalog.require(segments);
-    const objects = await context.catalog.list(warehouse.id, 'backends', {
-      limit: page.limit + 1,
-      ...defined({ after: page.after }),
-    });
-    return pageOf(objects, page, 'name', (object) =>
+    const read = (after: string | undefined, limit: number) =>
+      context.catalog.batch(warehouse.id, 'backends', { after, limit });
+    return pageOf(page, 'name', read, (object) =>
       render([...segments, segment('backends', object.name)], [warehouse, object], context, backendRecord),
     );
   },

@@ -8,7 +8,8 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import type { ServerState } from '../../store/servers.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { deleted, found, pageOf } from '../records/outcomes.ts';
+import { inMemory, pageOf } from '../records/list_page.ts';
+import { deleted, found } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
 
 type ServerRecord = RecordOf<typeof serversApi>;
@@ -51,7 +52,7 @@ export const servers = implement(serversApi, {
   list: async ({ page }, context) => {
     const { after = '' } = page;
     const rest = (await records(context)).filter(({ serverId }) => serverId > after);
-    return pageOf(rest, page, 'serverId', (record) => record);
+    return pageOf(page, 'serverId', inMemory(rest), (record) => record);
   },
   get: async ({ path: { serverId: id } }, context) => {
     const record = (await records(context)).find(({ serverId }) => serverId === id);

@@ -8,7 +8,8 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import type { Static, TObject } from '../../standard/type.ts';
 import { timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { done, found, type Page, pageOf } from '../records/outcomes.ts';
+import { type Page, pageOf, smallRows } from '../records/list_page.ts';
+import { done, found } from '../records/outcomes.ts';
 import { idsOf, targetOf } from './grant_target.ts';
 
 /** The id of no object. */
@@ -44,8 +45,8 @@ function record(event: AuditEvent, context: Context) {
 }
 
 async function eventsPage(context: Context, page: Page, filter: AuditFilter) {
-  const events = await context.auditReader.list({ ...filter, after: page.after, limit: page.limit + 1 });
-  return pageOf(events, page, 'event_id', (event) => record(event, context));
+  const read = smallRows((part) => context.auditReader.list({ ...filter, ...part }));
+  return pageOf(page, 'event_id', read, (event) => record(event, context));
 }
 
 async function filterOf({ from, to, object, ...rest }: Static<TObject<typeof filterFields>>, context: Context) {

@@ -13,7 +13,8 @@ import { Failure, invalidParameter, objectNotFound } from '../../standard/failur
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { created, deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
+import { inMemory, type Page, pageOf } from '../records/list_page.ts';
+import { created, deleted, done, found } from '../records/outcomes.ts';
 import { searchWith } from '../records/search.ts';
 import { idsOf, idsOfObjects, type Target, targetOf } from './grant_target.ts';
 
@@ -148,7 +149,7 @@ async function grantsPage(
   const grants = [...context.directory.grantsOf(id).values()]
     .filter((grant) => grant.grantId > after && matches(grant))
     .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
-  return pageOf(grants, page, 'grantId', (grant) => record(grant, grantee, context));
+  return pageOf(page, 'grantId', inMemory(grants), (grant) => record(grant, grantee, context));
 }
 
 interface GrantFilter {

@@ -12,7 +12,8 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { created, deleted, found, pageOf } from '../records/outcomes.ts';
+import { inMemory, pageOf, smallRows } from '../records/list_page.ts';
+import { created, deleted, found } from '../records/outcomes.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
 
 const yearMs = 366 * dayMs;
@@ -69,8 +70,8 @@ const missing = (name: string) => objectNotFound('tokens', name, `the user has n
 export const tokens = implement(tokensApi, {
   list: async ({ segments, page }, context) => {
     const [user] = await context.catalog.require(segments);
-    const rows = await context.tokens.list(user.id, { after: page.after, limit: page.limit + 1 });
-    return pageOf(rows, page, 'name', (row) => record(row, segments[0], context));
+    const read = smallRows((part) => context.tokens.list(user.id, part));
+    return pageOf(page, 'name', read, (row) => record(row, segments[0], context));
   },
   get: async ({ path: { token }, segments: [userSegment] }, context) => {
     const [user] = await context.catalog.require([userSegment]);
@@ -115,6 +116,6 @@ export const tokens = implement(tokensApi, {
     const [user] = await context.catalog.require(segments);
     const rows = await context.tokens.list(user.id, { after: page.after });
     const found = rows.filter(({ name }) => matches(name));
-    return pageOf(found, page, 'name', (row) => record(row, segments[0], context));
+    return pageOf(page, 'name', inMemory(found), (row) => record(row, segments[0], context));
   },
 });

@@ -2,7 +2,7 @@
 import type { ObjectPath } from '../../catalog/object.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import type { Context } from '../records/handler_context.ts';
-import { type Page, pageOf } from '../records/outcomes.ts';
+import { type Page, pageOf } from '../records/list_page.ts';
 
 interface BrowseInput {
   readonly segments: ObjectPath;
@@ -16,9 +16,9 @@ export const browse =
     const { authorizer } = context.access;
     const chain = await context.catalog.require(segments);
     const restrictTo = reach === 'all' ? undefined : await authorizer.browsableChildren(principal, 'catalogs', chain);
-    const options = { after: page.after, limit: page.limit + 1, restrictTo };
-    const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
-    return pageOf(objects, page, 'name', (object) => ({
+    const read = (after: string | undefined, limit: number) =>
+      context.catalog.batch(chain.at(-1)?.id ?? null, category, { after, limit, restrictTo });
+    return pageOf(page, 'name', read, (object) => ({
       name: object.name,
       uri: uriOf(version, [...segments, segment(category, object.name)]),
       readable: reach === 'all' || authorizer.isVisible(principal, 'read', 'catalogs', [...chain, object]),

@@ -11,7 +11,8 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { defined, timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
+import { type Page, pageOf } from '../records/list_page.ts';
+import { deleted, done, found } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
 
@@ -74,8 +75,8 @@ function ownHistory({ id, scopes }: Principal, context: Context): string {
 async function queriesPage(context: Context, page: Page, filter: QueryFilter) {
   const { reach, principal } = context.call;
   const owner = reach === 'within' ? ownHistory(principal, context) : undefined;
-  const entries = await context.history.list({ ...filter, owner, after: page.after, limit: page.limit + 1 });
-  return pageOf(entries, page, 'queryId', (entry) => record(entry, context));
+  const read = (after: string | undefined, limit: number) => context.history.list({ ...filter, owner, after, limit });
+  return pageOf(page, 'queryId', read, (entry) => record(entry, context));
 }
 
 export const queries = implement(queriesApi, {

@@ -11,6 +11,7 @@ import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { last } from './fields.ts';
 import type { Context } from './handler_context.ts';
+import { type Page, pageOf, type Read, textsOf } from './list_page.ts';
 import { listed } from './outcomes.ts';
 
 export const versionOfObject = ({ id: objectId, category, name, version }: CatalogObject): ObjectVersion => ({
@@ -68,9 +69,9 @@ class ReadyPage<T extends object = object> {
   readonly bodyBytes: number;
   readonly next: string | undefined;
 
-  constructor(records: readonly string[], next: string | undefined) {
-    const bytes = Buffer.from(records.join(','));
-    this.items = records.length === 0 ? [] : [new JsonText(bytes)];
+  constructor({ texts, next }: Awaited<ReturnType<typeof textsOf>>) {
+    const bytes = Buffer.from(texts.join(','));
+    this.items = texts.length === 0 ? [] : [new JsonText(bytes)];
     this.bodyBytes = bytes.length;
     this.next = next;
   }
@@ -83,7 +84,7 @@ export type Member<P extends ObjectPath, K extends string> = readonly [...P, Seg
 export async function page<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
-  requested: { readonly after?: string; readonly limit: number },
+  requested: Page,
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
@@ -95,20 +96,18 @@ export async function page<T extends object, P extends ObjectPath, K extends str
   const loaded = await context.records.loadAndCache(key, async () => {
     const chain = await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
-    const objects = await context.catalog.list(parentId, category, { ...requested, limit: requested.limit + 1 });
-    const textOf = async (object: ObjectOf<K>) => {
+    const ids: string[] = [];
+    const show = async (object: ObjectOf<K>) => {
+      ids.push(object.id);
       const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
       const known = context.records.get(uri);
-      if (known instanceof ReadyRecord) return known.recordText;
-      return JSON.stringify(await toRecord([...chain, object], uri, context));
+      if (known instanceof ReadyRecord) return known as ReadyRecord<T>;
+      return toRecord([...chain, object], uri, context);
     };
-    // Together, so that what they look up is read in one statement.
-    const texts = await Promise.all(objects.slice(0, requested.limit).map(textOf));
-    const value = new ReadyPage<T>(
-      texts,
-      objects.length > requested.limit ? objects[requested.limit - 1]?.name : undefined,
-    );
-    return { value, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
+    const read = (after: string | undefined, limit: number) =>
+      context.catalog.batch(parentId, category, { after, limit });
+    const value = new ReadyPage<T>(await textsOf(requested, 'name', read, show));
+    return { value, dependsOn: [parentId ?? rootId, ...ids] };
   });
   return listed(loaded.items, loaded.next);
 }
@@ -117,43 +116,33 @@ export async function page<T extends object, P extends ObjectPath, K extends str
 async function partOfPage<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
-  requested: { readonly after?: string; readonly limit: number },
+  requested: Page,
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const base = uriOf(context.call.version, parents);
   const { records } = context;
   const since = records.generation;
-  const { chain, objects, next } = await listShown(parents, category, requested, context);
-  const textOf = async (object: ObjectOf<K>) => {
+  const { chain, read } = await shownObjects(parents, category, context);
+  return pageOf(requested, 'name', read, async (object) => {
     const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
     const known = records.get(uri);
     // The name may belong to another object by now, which the caller may not see.
-    if (known instanceof ReadyRecord && known.objectId === object.id) return known.recordText;
+    if (known instanceof ReadyRecord && known.objectId === object.id) return known as ReadyRecord<T>;
     const record = new ReadyRecord(await toRecord([...chain, object], uri, context), object.id);
     records.add(uri, record, [object.id], since);
-    return record.recordText;
-  };
-  const texts = await Promise.all(objects.map(textOf));
-  return listed(new ReadyPage<T>(texts, next).items, next);
+    return record;
+  });
 }
 
-/** The part of a page that the caller may see. `next`: the key of the next page. */
-async function listShown<P extends ObjectPath, K extends string>(
-  parents: P,
-  category: K,
-  requested: { readonly after?: string; readonly limit: number },
-  context: Context,
-) {
+/** The parents of a collection, and how those of its objects are read that the caller may see. */
+async function shownObjects<P extends ObjectPath, K extends string>(parents: P, category: K, context: Context) {
   const chain = await context.catalog.require(parents);
   const restrictTo = listing(category, chain, context);
-  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, {
-    ...requested,
-    limit: requested.limit + 1,
-    restrictTo,
-  });
-  const next = objects.length > requested.limit ? objects[requested.limit - 1]?.name : undefined;
-  return { chain, objects: objects.slice(0, requested.limit), next };
+  const parentId = chain.at(-1)?.id ?? null;
+  const read: Read<ObjectOf<K>> = (after, limit) =>
+    context.catalog.batch(parentId, category, { after, limit, restrictTo });
+  return { chain, read };
 }
 
 /**
@@ -163,14 +152,14 @@ async function listShown<P extends ObjectPath, K extends string>(
 export async function freshPage<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
-  requested: { readonly after?: string; readonly limit: number },
+  requested: Page,
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
-  const { chain, objects, next } = await listShown(parents, category, requested, context);
-  const show = (object: ObjectOf<K>) =>
-    toRecord([...chain, object], uriOf(context.call.version, [...parents, segment(category, object.name)]), context);
-  return listed(await Promise.all(objects.map(show)), next);
+  const { chain, read } = await shownObjects(parents, category, context);
+  return pageOf(requested, 'name', read, (object) =>
+    toRecord([...chain, object], uriOf(context.call.version, [...parents, segment(category, object.name)]), context),
+  );
 }
 
 /** The part of a collection that the caller may see; undefined: everything. `chain`: the collection's parents. */

@@ -1,5 +1,5 @@
 // The outcomes that handlers return; the standard turns them into a status and an envelope.
-import type { Created, Deleted, Done, Found, Input, Listed, Updated } from '../../standard/endpoint.ts';
+import type { Created, Deleted, Done, Found, Listed, Updated } from '../../standard/endpoint.ts';
 import type { RecordBody } from '../../standard/envelope.ts';
 
 export const found = <T extends object>(record: RecordBody<T>): Found<T> => ({ outcome: 'found', record });
@@ -8,22 +8,6 @@ export const listed = <T extends object>(items: readonly RecordBody<T>[], next?:
   items,
   next,
 });
-
-export type Page = Input<unknown, unknown>['page'];
-
-/** One page of `found`, which is sorted by the field `key` and has the items beyond the page, or the first of them. */
-export async function pageOf<T, R extends object>(
-  found: readonly T[],
-  { limit }: Page,
-  key: keyof T,
-  show: (item: T) => R | Promise<R>,
-): Promise<Listed<R>> {
-  const shown = found.slice(0, limit);
-  const end = found.length > limit ? shown.at(-1) : undefined;
-  // Together, so that what they look up is read in one statement.
-  const records = await Promise.all(shown.map(show));
-  return listed(records, end && String(end[key]));
-}
 
 /** The list result of an action whose items are not objects of its own category. */
 export const listedAs = <T extends object>(

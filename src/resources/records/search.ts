@@ -2,13 +2,13 @@
 
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { ParentSegmentsOf, RecordOf } from '../../api/handlers.ts';
-import type { ListOptions, ObjectOf, ObjectPath } from '../../catalog/object.ts';
+import type { ObjectOf, ObjectPath } from '../../catalog/object.ts';
 import type { Listed } from '../../standard/endpoint.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { defined } from './fields.ts';
 import type { Context } from './handler_context.ts';
+import { type Page, pageOf } from './list_page.ts';
 import { listing, type Member, type Render, type RenderOf } from './object_records.ts';
-import { type Page, pageOf } from './outcomes.ts';
 import { searchDropped } from './undrop.ts';
 
 interface PageBody {
@@ -44,11 +44,12 @@ async function findObjects<T extends object, P extends ObjectPath, K extends str
   const by = defined({ namePattern, comment });
   if (dropped) return searchDropped(category, segments, chain, by, page, context, toRecord);
   const restrictTo = listing(category, chain, context);
-  const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo };
-  const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
+  const parentId = chain.at(-1)?.id ?? null;
+  const read = (after: string | undefined, limit: number) =>
+    context.catalog.batch(parentId, category, { ...by, after, limit, restrictTo });
   const show = (object: ObjectOf<K>) =>
     toRecord([...chain, object], uriOf(context.call.version, [...segments, segment(category, object.name)]), context);
-  return pageOf(objects, page, 'name', show);
+  return pageOf(page, 'name', read, show);
 }
 
 interface ObjectSearchInput<P extends ObjectPath> {

@@ -19,8 +19,9 @@ import { invalidParameter, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { last } from './fields.ts';
 import type { Context } from './handler_context.ts';
+import { type Page, pageOf } from './list_page.ts';
 import type { Member, Render, RenderOf } from './object_records.ts';
-import { deleted, done, listed } from './outcomes.ts';
+import { deleted, done } from './outcomes.ts';
 import { splitTaskOptions, type TaskBody } from './task_fields.ts';
 import { acceptedTask } from './task_record.ts';
 
@@ -76,29 +77,27 @@ export async function searchDropped<T extends object, P extends ObjectPath, K ex
   path: P,
   parents: ChainOf<P>,
   body: { readonly namePattern?: string; readonly comment?: string },
-  page: { readonly after?: string; readonly limit: number },
+  page: Page,
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const { namePattern, comment } = body;
-  const { after, limit } = page;
-  const [name, id = ''] = after?.split(tokenSeparator) ?? [];
-  const found = await context.catalog.listDropped(parents.at(-1)?.id ?? null, category, {
-    after: name === undefined ? undefined : { name, id },
-    limit: limit + 1,
-    namePattern,
-    comment,
-    keep: (object) => mayUndrop(context, category, parents, object),
+  const read = (after: string | undefined, limit: number) => {
+    const [name, id = ''] = after?.split(tokenSeparator) ?? [];
+    return context.catalog.listDropped(parents.at(-1)?.id ?? null, category, {
+      after: name === undefined ? undefined : { name, id },
+      limit,
+      namePattern,
+      comment,
+      keep: (object) => mayUndrop(context, category, parents, object),
+    });
+  };
+  const keyOf = ({ object: { name, id } }: DroppedObject) => `${name}${tokenSeparator}${id}`;
+  return pageOf(page, keyOf, read, async ({ object, droppedAt, droppedBy, undropUntil }) => {
+    const uri = uriOf(context.call.version, [...path, segment(category, object.name)]);
+    const record = await toRecord([...parents, object], uri, context);
+    return { ...record, id: object.id, droppedAt, droppedBy, undropUntil };
   });
-  const records = await Promise.all(
-    found.slice(0, limit).map(async ({ object, droppedAt, droppedBy, undropUntil }) => {
-      const uri = uriOf(context.call.version, [...path, segment(category, object.name)]);
-      const record = await toRecord([...parents, object], uri, context);
-      return { ...record, id: object.id, droppedAt, droppedBy, undropUntil };
-    }),
-  );
-  const last = found.length > limit ? found[limit - 1]?.object : undefined;
-  return listed(records, last && `${last.name}${tokenSeparator}${last.id}`);
 }
 
 /** The object to restore, and its new parent. */

@@ -14,8 +14,9 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import type { Schema } from '../../store/schema.ts';
 import { defined, describe } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { pageOf } from '../records/list_page.ts';
 import { commonFields } from '../records/object_records.ts';
-import { created, deleted, found, pageOf, updated } from '../records/outcomes.ts';
+import { created, deleted, found, updated } from '../records/outcomes.ts';
 import { changedQuery, type QueryChange, saveVersion, shownQuery } from './query_content.ts';
 
 const isUuid = new RegExp(uuid);
@@ -78,8 +79,9 @@ async function requireQuota(tx: Transaction<Schema>, userId: string, { draftLimi
 export const drafts = implement(draftsApi, {
   list: async ({ page }, context) => {
     const [parent] = await context.catalog.require([user(context)]);
-    const objects = await context.catalog.list(parent.id, 'drafts', { after: page.after, limit: page.limit + 1 });
-    return pageOf(objects, page, 'name', (draft) => record(draft, context));
+    const read = (after: string | undefined, limit: number) =>
+      context.catalog.batch(parent.id, 'drafts', { after, limit });
+    return pageOf(page, 'name', read, (draft) => record(draft, context));
   },
   get: async ({ path }, context) => found(record(await ownDraft(path.draftId, context), context)),
   create: async ({ body, ifExists }, context) => {

@@ -8,10 +8,12 @@ import type { SavedQuerySpec } from '../../model/saved_queries.ts';
 import { invalidParameter } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
 import { mergePatch } from '../../standard/schema/merge_patch.ts';
+import { readFiltered } from '../../store/row_batches.ts';
 import { shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { type Page, pageOf } from '../records/list_page.ts';
 import { commonFields, listing, type RenderOf, render } from '../records/object_records.ts';
-import { deleted, type Page, pageOf, updated } from '../records/outcomes.ts';
+import { deleted, updated } from '../records/outcomes.ts';
 import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
@@ -61,14 +63,15 @@ async function search({ folder, sql, ...by }: QueryFilter, { page }: { readonly 
     (folder === undefined || spec.folder === folder || spec.folder?.startsWith(`${folder}/`) === true) &&
     (text === undefined || spec.sql.toLowerCase().includes(text));
   const restrictTo = listing('saved_queries', [], context);
-  const found: ObjectOf<'saved_queries'>[] = [];
-  for (let { after } = page; found.length <= page.limit; ) {
-    const read = await context.catalog.list(null, 'saved_queries', { ...by, after, limit: searchBatchMax, restrictTo });
-    found.push(...read.filter(matchesFilter));
-    after = read.at(-1)?.name;
-    if (read.length < searchBatchMax) break;
-  }
-  return pageOf(found, page, 'name', (object) =>
+  const all = {
+    read: (last: { readonly name: string } | undefined) =>
+      context.catalog.batch(null, 'saved_queries', { ...by, after: last?.name, limit: searchBatchMax, restrictTo }),
+    fits: matchesFilter,
+    sizeOf: ({ spec }: ObjectOf<'saved_queries'>) => JSON.stringify(spec).length,
+  };
+  const read = (name: string | undefined, limit: number) =>
+    readFiltered(all, name === undefined ? undefined : { name }, limit);
+  return pageOf(page, 'name', read, (object) =>
     render([segment('saved_queries', object.name)], [object], context, toRecord),
   );
 }

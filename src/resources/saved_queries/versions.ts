@@ -6,7 +6,8 @@ import type { QueryContent, SavedQuerySpec } from '../../model/saved_queries.ts'
 import { objectNotFound } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { found, type Page, pageOf } from '../records/outcomes.ts';
+import { type Page, pageOf, smallRows } from '../records/list_page.ts';
+import { found } from '../records/outcomes.ts';
 import { ownDraft } from './drafts.ts';
 import { shownQuery } from './query_content.ts';
 
@@ -24,11 +25,12 @@ function record({ version, saved_at, saved_by, bytes }: StoredVersion, latest: n
   };
 }
 
-async function versionsOf(object: CatalogObject, uri: string, { after, limit }: Page, { objectVersions }: Context) {
+async function versionsOf(object: CatalogObject, uri: string, page: Page, { objectVersions }: Context) {
   const latest = await objectVersions.latest(object.id);
-  const before = after === undefined ? undefined : Number(after);
-  const versions = await objectVersions.list(object.id, { before, limit: limit + 1 });
-  return pageOf(versions, { limit }, 'version', (version) => record(version, latest, uri));
+  const read = smallRows(({ after, limit }) =>
+    objectVersions.list(object.id, { before: after === undefined ? undefined : Number(after), limit }),
+  );
+  return pageOf(page, 'version', read, (version) => record(version, latest, uri));
 }
 
 async function versionOf(object: CatalogObject, uri: string, text: string, { objectVersions }: Context) {

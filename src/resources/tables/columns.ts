@@ -9,8 +9,9 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { inMemory, type Page, pageOf } from '../records/list_page.ts';
 import { versionOfObject } from '../records/object_records.ts';
-import { created, deleted, done, found, type Page, pageOf, updated } from '../records/outcomes.ts';
+import { created, deleted, done, found, updated } from '../records/outcomes.ts';
 import { engineStateOf } from '../records/states.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
 import { columnFields } from '../table_definitions/column_record.ts';
@@ -60,7 +61,9 @@ function columnsPage(
     .map((column, index) => ({ column, index, name: column.name }))
     .filter(({ column, name }) => (page.after === undefined || compareNames(name, page.after) > 0) && fits(column))
     .sort((a, b) => compareNames(a.name, b.name));
-  return pageOf(columns, page, 'name', ({ column, index }) => record(column, index, table, path, context.call.version));
+  return pageOf(page, 'name', inMemory(columns), ({ column, index }) =>
+    record(column, index, table, path, context.call.version),
+  );
 }
 
 function canonicalType(text: string): string {

@@ -5,8 +5,9 @@ import type { tabletsApi } from '../../api/tables/tablets.ts';
 import { objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { inMemory, pageOf } from '../records/list_page.ts';
 import { commonFields } from '../records/object_records.ts';
-import { found, pageOf } from '../records/outcomes.ts';
+import { found } from '../records/outcomes.ts';
 import { tablePathIn } from '../table_definitions/create_and_alter.ts';
 import { availability, tabletMissing, tabletsOf } from './tablets.ts';
 
@@ -30,7 +31,7 @@ export const replicas = implement(replicasApi, {
   list: async ({ segments, page }, context) => {
     const { after = '' } = page;
     const rest = (await records(segments, context)).filter(({ replicaId }) => replicaId > after);
-    return pageOf(rest, page, 'replicaId', (record) => record);
+    return pageOf(page, 'replicaId', inMemory(rest), (record) => record);
   },
   get: async ({ path: { replicaId: name }, segments: [root, database, table, tablet] }, context) => {
     const record = (await records([root, database, table, tablet], context)).find(

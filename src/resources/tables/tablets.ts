@@ -5,8 +5,9 @@ import type { Replica } from '../../engines/port/backends.ts';
 import { type Failure, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { inMemory, pageOf } from '../records/list_page.ts';
 import { commonFields } from '../records/object_records.ts';
-import { found, pageOf } from '../records/outcomes.ts';
+import { found } from '../records/outcomes.ts';
 import { type TablePath, tablePathIn, tableRef } from '../table_definitions/create_and_alter.ts';
 
 export interface Tablet {
@@ -57,7 +58,7 @@ export const tablets = implement(tabletsApi, {
   list: async ({ segments, page }, context) => {
     const { after = '' } = page;
     const rest = (await records(segments, context)).filter(({ tabletId }) => tabletId > after);
-    return pageOf(rest, page, 'tabletId', (record) => record);
+    return pageOf(page, 'tabletId', inMemory(rest), (record) => record);
   },
   get: async ({ path: { tabletId }, segments }, context) => {
     const record = (await records(tablePathIn(segments), context)).find((tablet) => tablet.tabletId === tabletId);

@@ -6,7 +6,8 @@ import { type Failure, objectNotFound } from '../../standard/failure.ts';
 import type { TaskFilter } from '../../tasks/task_search.ts';
 import { timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
+import { type Page, pageOf } from '../records/list_page.ts';
+import { deleted, done, found } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
 import { runningStatements, taskRecord } from '../records/task_record.ts';
@@ -28,9 +29,12 @@ export async function permitTask(privilege: Privilege, taskId: string, context: 
 async function tasksPage(page: Page, filter: TaskFilter, context: Context) {
   const { reach, principal } = context.call;
   const restrictedTo = reach === 'within' ? principal : undefined;
-  const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of: restrictedTo, filter });
-  const statements = await runningStatements(found, context);
-  return pageOf(found, page, 'taskId', (task) => taskRecord(task, context, statements));
+  const read = async (after: string | undefined, limit: number) => {
+    const { items, hasMore } = await context.tasks.list({ limit, after, of: restrictedTo, filter });
+    const statements = await runningStatements(items, context);
+    return { items: items.map((task) => taskRecord(task, context, statements)), hasMore };
+  };
+  return pageOf(page, 'taskId', read, (record) => record);
 }
 
 export const tasks = implement(tasksApi, {

@@ -8,7 +8,8 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { defined } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { created, deleted, found, listed, type Page } from '../records/outcomes.ts';
+import { type Page, pageOf, smallRows } from '../records/list_page.ts';
+import { created, deleted, found } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
 
@@ -64,22 +65,17 @@ export async function permittedUpload(uploadId: string, context: Context): Promi
 }
 
 async function uploadsPage(
-  { after, limit }: Page,
+  page: Page,
   filter: { readonly namePattern?: string | undefined; readonly state?: StoredFile['state'] | undefined },
   context: Context,
 ) {
   const { reach, principal } = context.call;
   const owner = reach === 'within' ? principal.id : undefined;
-  const files = await context.files.list({ kind: 'upload', owner, after, limit: limit + 1, ...filter });
-  const page = files.slice(0, limit);
   // A token with scopes sees only uploads created with the same scopes.
-  const mine = page.filter(
-    (file) => owner === undefined || principal.scopes === undefined || isSameScopes(file, principal.scopes),
-  );
-  return listed(
-    mine.map((file) => record(file, context)),
-    files.length > limit ? page.at(-1)?.fileId : undefined,
-  );
+  const isSeen = (file: StoredFile) =>
+    owner === undefined || principal.scopes === undefined || isSameScopes(file, principal.scopes);
+  const read = smallRows((part) => context.files.list({ kind: 'upload', owner, ...part, ...filter }));
+  return pageOf(page, 'fileId', read, (file) => (isSeen(file) ? record(file, context) : undefined));
 }
 
 function alreadyExists(uploadId: string): Failure {

@@ -92,7 +92,7 @@ export class ScheduleWorld {
   }
 
   async #unfinished() {
-    return (await this.services.tasks.list({ limit: 1000 })).filter(({ taskId }) => !this.#ended.has(taskId));
+    return (await this.services.tasks.list({ limit: 1000 })).items.filter(({ taskId }) => !this.#ended.has(taskId));
   }
 
   async countRuns(runName: string): Promise<number> {

@@ -231,7 +231,7 @@ test('at the limit of unfinished tasks it runs when there is room', async () => 
   await world.services.schedules.dispatch();
   assert.match((await world.server.get(path('late'))).is(200).at('error'), /unfinished tasks \(limit 50\)/);
   (await world.server.post(`${waiting.at<string>('uri')}/cancel`)).is(200);
-  for (const { taskId } of await world.services.tasks.list({ limit: 1000 }))
+  for (const { taskId } of (await world.services.tasks.list({ limit: 1000 })).items)
     await world.services.tasks.wait(taskId, deadlineMs(10_000));
   await world.setTime(world.now + minute);
   assert.equal(await world.countRuns('late'), 1);
