@@ -53,6 +53,12 @@ const retentionMs = 24 * 3_600_000;
 const unknownRetentionMs = 2 * retentionMs;
 /** Larger responses are not stored but built again. */
 const bodyCharactersMax = 262_144;
+/**
+ * Of the responses of one caller larger than this that one server stores in a day; further ones are built again too. Refusals are smaller:
+ * they cannot be built again.
+ */
+const largeBodyCharactersMin = 32_768;
+const largeBodiesCharactersDefault = 64 * 1024 * 1024;
 export const idempotencyKeyForm = /^[\x21-\x7e]{1,255}$/;
 
 export class IdempotencyKeys {
@@ -60,6 +66,9 @@ export class IdempotencyKeys {
   readonly #clock: () => number;
   readonly #holder: LeaseHolder;
   readonly #held: HeldLeases<Guard>;
+  readonly #largeBodiesCharactersMax: number;
+  /** The characters of large responses stored since a time, by owner. */
+  readonly #large = new Map<string, { readonly since: number; readonly characters: number }>();
 
   /** `holder`: this process; by default the only one that uses the store. */
   constructor(
@@ -67,7 +76,9 @@ export class IdempotencyKeys {
     clock: () => number = Date.now,
     holder: LeaseHolder = new LeaseHolder(),
     observe: Observe = () => {},
+    largeBodiesCharactersMax = largeBodiesCharactersDefault,
   ) {
+    this.#largeBodiesCharactersMax = largeBodiesCharactersMax;
     this.#store = store;
     this.#clock = clock;
     this.#holder = holder;
@@ -143,7 +154,7 @@ export class IdempotencyKeys {
 
   /** Stores a response, unless a later attempt holds the key; one that is too large is built again for a repeated request. */
   async storeResponse(guard: Guard, response: StoredResponse): Promise<void> {
-    const stored = response.body.length <= bodyCharactersMax ? response : undefined;
+    const stored = this.#isStored(guard.owner, response.body) ? response : undefined;
     const set = this.#store.db.updateTable('idempotency_keys').set({
       state: 'done',
       granted: serializeGranted(guard),
@@ -153,6 +164,17 @@ export class IdempotencyKeys {
     const { attempt = null } = guard;
     await set.where((e) => e.and({ ...rowOf(guard), attempt })).execute();
     this.#held.release(guard.keyId);
+  }
+
+  #isStored(owner: string, { length: characters }: string): boolean {
+    if (characters < largeBodyCharactersMin) return true;
+    const now = this.#clock();
+    const before = this.#large.get(owner);
+    const current = before && before.since > now - retentionMs ? before : { since: now, characters: 0 };
+    const total = current.characters + characters;
+    if (characters > bodyCharactersMax || total > this.#largeBodiesCharactersMax) return false;
+    this.#large.set(owner, { ...current, characters: total });
+    return true;
   }
 
   /** The change if it was completed in the meantime, by whichever attempt or recovery; otherwise undefined. */

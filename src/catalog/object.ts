@@ -101,7 +101,7 @@ export interface UpdateRequest<S = unknown> {
   /** As in `CreateRequest`. */
   readonly sharesNames?: readonly Category[] | undefined;
   readonly sources?: readonly ViewSourceName[] | undefined;
-  /** Further writes in the transaction of the change; only for objects without a part in an engine. */
+  /** Further writes in the transaction of the change, after it; only for objects without a part in an engine. */
   readonly inTransaction?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   /** The children from which `change` was derived: if they differ by now, the update fails with ObjectChanged. */
   readonly children?: { readonly category: Category; readonly expected: readonly CatalogObject[] } | undefined;

@@ -1,5 +1,6 @@
 // Earlier contents of objects, by version. Written in the transactions that change the objects, and deleted with the objects.
 import type { Selectable, Transaction } from 'kysely';
+import { bytesOf } from '../store/row_batches.ts';
 import type { ObjectVersionsTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -98,38 +99,51 @@ export class ObjectVersions {
   }
 }
 
+/** Objects of one category that count together; `owner`: only those of this user. */
+export interface CountedObjects {
+  readonly category: string;
+  readonly parentId: string | null;
+  readonly owner?: string | undefined;
+}
+
 /**
- * Removes superseded versions of the children of an object, oldest first, until all of them together have at most `bytesMax` bytes.
- * @returns the remaining bytes: more than `bytesMax` only if the current versions alone exceed it.
+ * Removes superseded versions of objects, oldest first, until all of them together have at most `bytesMax` bytes.
+ * @returns how many objects there are, and their remaining bytes: more than `bytesMax` only if the objects alone exceed it.
  */
 export async function trimVersions(
   tx: Transaction<Schema>,
-  parentId: string,
-  category: string,
+  { category, parentId, owner }: CountedObjects,
   bytesMax: number,
-): Promise<number> {
-  const versions = tx
+): Promise<{ readonly count: number; readonly bytes: number }> {
+  let objects = tx
     .selectFrom('objects')
-    .innerJoin('object_versions', 'object_versions.object_id', 'objects.id')
-    .where('objects.parent_id', '=', parentId)
+    .where('objects.parent_id', parentId === null ? 'is' : '=', parentId)
     .where('objects.category', '=', category);
+  if (owner !== undefined) objects = objects.where('objects.owner', '=', owner);
+  const current = await objects
+    .select((e) => [e.fn.countAll<number>().as('count'), e.fn.sum<number | null>(bytesOf(['spec'])).as('bytes')])
+    .executeTakeFirstOrThrow();
+  const versions = objects.innerJoin('object_versions', 'object_versions.object_id', 'objects.id');
   const sum = await versions.select((e) => e.fn.sum<number | null>('bytes').as('bytes')).executeTakeFirstOrThrow();
-  let bytes = Number(sum.bytes ?? 0);
-  if (bytes <= bytesMax) return bytes;
-  const all = await versions
+  const count = Number(current.count);
+  const all = Number(current.bytes ?? 0) + Number(sum.bytes ?? 0);
+  if (all <= bytesMax) return { count, bytes: all };
+  const stored = await versions
     .select(['object_versions.object_id as objectId', 'object_versions.version as number', 'bytes'])
     .orderBy('saved_at')
     .orderBy('number')
     .execute();
-  const latest = new Map(all.map(({ objectId, number }) => [objectId, number]));
-  const enough = bytesMax * trimmedShare;
-  for (const one of all) {
-    if (bytes <= enough) break;
-    if (latest.get(one.objectId) === one.number) continue;
-    await removeVersion(tx, one.objectId, one.number);
-    bytes -= one.bytes;
+  const latest = new Map(stored.map(({ objectId, number }) => [objectId, number]));
+  // The contents of the latest version are those of the object.
+  const superseded = stored.filter(({ objectId, number }) => latest.get(objectId) !== number);
+  let bytes = superseded.reduce((total, version) => total + version.bytes, Number(current.bytes ?? 0));
+  if (bytes <= bytesMax) return { count, bytes };
+  for (const version of superseded) {
+    if (bytes <= bytesMax * trimmedShare) break;
+    await removeVersion(tx, version.objectId, version.number);
+    bytes -= version.bytes;
   }
-  return bytes;
+  return { count, bytes };
 }
 
 async function removeVersion(tx: Transaction<Schema>, objectId: string, version: number): Promise<void> {

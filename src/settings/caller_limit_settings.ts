@@ -146,7 +146,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 1_000_000,
     default: 1000,
-    doc: 'The maximum number of drafts of one user; further ones are refused with 400 `DRAFT_QUOTA_EXCEEDED`.',
+    doc: 'The maximum number of drafts of one user, and of saved queries that one user owns; further ones are refused with 400 `DRAFT_QUOTA_EXCEEDED` or `SAVED_QUERY_QUOTA_EXCEEDED`.',
   },
   principalDraftBytesMax: {
     section,
@@ -154,7 +154,7 @@ export const callerLimitSettings = {
     min: 1,
     max: 1024 * GiB,
     default: 64 * MiB,
-    doc: 'The maximum total size of the drafts of one user with their versions. Where it is exceeded, the oldest versions are deleted; a draft that is too large without any is refused with 400 `DRAFT_QUOTA_EXCEEDED`.',
+    doc: 'The maximum total size of the drafts of one user with their versions, and of the saved queries that one user owns with theirs. Where it is exceeded, the oldest versions are deleted; what is too large without any is refused with 400 `DRAFT_QUOTA_EXCEEDED` or `SAVED_QUERY_QUOTA_EXCEEDED`.',
   },
   principalSpillBytesMax: {
     section,

@@ -345,6 +345,11 @@ export const codes = define({
     meaning: 'The drafts of the caller have reached their limit in size or number.',
     client: 'Delete drafts that are no longer needed; `result` has the limits.',
   },
+  SAVED_QUERY_QUOTA_EXCEEDED: {
+    status: 400,
+    meaning: 'The saved queries of their owner have reached their limit in size or number.',
+    client: 'Delete saved queries that are no longer needed; `result` has the limits.',
+  },
   RESULT_EXPIRED: {
     status: 400,
     meaning: 'The pages of this result have been deleted.',
@@ -511,7 +516,7 @@ export const codes = define({
   TOO_MANY_TASKS: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'The caller has reached the limit on unfinished tasks of one principal.',
+    meaning: 'The caller has reached the limit on unfinished tasks of one principal, in number or in size.',
     client: 'Retry when some of them have ended, or cancel tasks that are no longer needed.',
     retryAfterSeconds: 5,
   },

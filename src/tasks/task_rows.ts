@@ -4,6 +4,7 @@ import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
+import { bytesOf } from '../store/row_batches.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
 import {
   priorities,
@@ -77,6 +78,28 @@ export async function insertRow(
 
 export function readTask(db: Kysely<Schema>, taskId: string): Promise<TaskRow | undefined> {
   return db.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirst();
+}
+
+/** Those whose texts can be large. */
+export const textColumns = ['request', 'result', 'error'] as const;
+
+export const bytesOfRow = (row: TaskRow): number =>
+  textColumns.reduce((bytes, column) => bytes + Buffer.byteLength(row[column] ?? ''), 0);
+
+/** The sizes of the ended tasks of a principal, newest first. */
+export function sizesOfEnded(
+  db: Kysely<Schema>,
+  { owner, after, limit }: { readonly owner: string; readonly after: string | undefined; readonly limit: number },
+): Promise<{ readonly key: string; readonly bytes: number }[]> {
+  let query = db
+    .selectFrom('tasks')
+    .select(['task_id as key', bytesOf(textColumns).as('bytes')])
+    .where('owner', '=', owner)
+    .where('state', 'in', terminalStates)
+    .orderBy('task_id', 'desc')
+    .limit(limit);
+  if (after !== undefined) query = query.where('task_id', '<', after);
+  return query.execute();
 }
 
 /** Changes a task if it is in one of the states `from` and its lease matches `held`; returns whether it was. An end is recorded for dependent tasks. */

@@ -3,8 +3,9 @@
 
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Kysely, Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
+import { RetainedBytes, retainedBytesMax } from '../access/limits/retained_bytes.ts';
 import { dayMs } from '../model/durations.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
@@ -33,6 +34,7 @@ import {
 } from './task.ts';
 import {
   announcedMoves,
+  bytesOfRow,
   ending,
   insertRow,
   isTerminal,
@@ -40,9 +42,11 @@ import {
   moveTask,
   principalText,
   readTask,
+  sizesOfEnded,
   type TaskRow,
   taskRecord,
   terminalStates,
+  textColumns,
 } from './task_rows.ts';
 import { conditionsOf, type TaskFilter } from './task_search.ts';
 import { serverOfTask } from './task_server.ts';
@@ -53,6 +57,8 @@ const removeWaitMs = 10_000;
 const decidedMsMax = 5000;
 const retryPauseMs = 1000;
 const sweepPage = 100;
+/** Whoever waits for a task sees its end. */
+const justEndedMs = 60_000;
 
 export interface TasksOptions {
   readonly store: Store;
@@ -62,6 +68,8 @@ export interface TasksOptions {
   /** This process; by default the only one that uses the store. */
   readonly holder?: LeaseHolder | undefined;
   readonly retentionDays: number;
+  /** Of the ended tasks of one principal. */
+  readonly ownerBytesMax?: number | undefined;
   /** By which the servers of a shared store learn of ends and cancellations by others. */
   readonly changes?: Pick<ChangeFeed, 'append' | 'follow'> | undefined;
   /** Throws if the principal is at its limit of unfinished tasks. Called in the transaction that inserts the task. */
@@ -98,6 +106,7 @@ export class Tasks {
   readonly #store: Store;
   readonly #kinds = new Map<string, TaskKind>();
   readonly #retentionMs: number;
+  readonly #retained: RetainedBytes;
   readonly #requireRoom: TasksOptions['requireRoom'];
   readonly #observe: Observe;
   readonly #clock: () => number;
@@ -117,6 +126,13 @@ export class Tasks {
     this.#clock = options.clock ?? Date.now;
     this.#trail = options.trail ?? noTrail;
     this.#retentionMs = options.retentionDays * dayMs;
+    this.#retained = new RetainedBytes(options.ownerBytesMax ?? retainedBytesMax, {
+      sizes: (owner, after, limit) => sizesOfEnded(this.#store.db, { owner, after, limit }),
+      removeFrom: async (owner, key) => {
+        const endedBefore = this.#clock() - justEndedMs;
+        await this.#removeEnded(sql`owner = ${owner} and task_id <= ${key} and ended_at < ${endedBefore}`);
+      },
+    });
     this.#requireRoom = options.requireRoom;
     this.#webhooks = options.webhooks;
     this.#submissions = new GroupedWrites(options.store);
@@ -236,6 +252,7 @@ export class Tasks {
       attempt: 1,
       ...(finished.state === 'succeeded' ? this.#runner.serverOfResult(finished.type) : {}),
     });
+    this.#retain(row);
     return taskRecord(row);
   }
 
@@ -273,7 +290,7 @@ export class Tasks {
     if (of) query = query.where('owner', '=', of.id);
     if (of?.scopes) query = query.where('principal', '=', principalText(of));
     for (const condition of conditionsOf(options.filter ?? {})) query = query.where(condition);
-    const { items, hasMore } = await readBatch(query, ['request', 'result', 'error'], options.limit);
+    const { items, hasMore } = await readBatch(query, textColumns, options.limit);
     return { items: items.map((row) => this.#runner.live(row)), hasMore };
   }
 
@@ -391,22 +408,23 @@ export class Tasks {
   }
 
   /** Deletes ended tasks after their retention time, except those whose results other servers have that respond. Returns how many. */
-  async sweep(): Promise<number> {
-    const now = this.#clock();
-    const before = now - this.#retentionMs;
+  sweep(): Promise<number> {
+    return this.#removeEnded(sql`ended_at < ${this.#clock() - this.#retentionMs}`);
+  }
+
+  async #removeEnded(which: RawBuilder<boolean>): Promise<number> {
     let removed = 0;
     for (let after = ''; ; ) {
-      const page = await this.#store.db
+      const query = this.#store.db
         .selectFrom('tasks')
         .selectAll()
         .where('state', 'in', terminalStates)
-        .where('ended_at', '<', before)
-        .where(isSweptHere(this.#holder, now))
+        .where(which)
+        .where(isSweptHere(this.#holder, this.#clock()))
         .where('task_id', '>', after)
-        .orderBy('task_id')
-        .limit(sweepPage)
-        .execute();
-      for (const row of page) {
+        .orderBy('task_id');
+      const { items, hasMore } = await readBatch(query, textColumns, sweepPage);
+      for (const row of items) {
         after = row.task_id;
         try {
           await this.#delete(taskRecord(row), { ...systemActor, action: 'tasks.expire' });
@@ -415,7 +433,7 @@ export class Tasks {
           this.#observe({ kind: 'backgroundError', what: 'delete a task after its retention time', error });
         }
       }
-      if (page.length < sweepPage) return removed;
+      if (!hasMore) return removed;
     }
   }
 
@@ -473,8 +491,16 @@ export class Tasks {
     for (const taskId of this.#waiters.keys()) this.#wake(taskId);
   }
 
+  /** Removes the oldest tasks of a principal whose ended ones occupy too much. */
+  #retain(row: TaskRow): void {
+    this.#retained
+      .written(row.owner, bytesOfRow(row))
+      .catch((error) => this.#observe({ kind: 'backgroundError', what: 'delete the oldest tasks', error }));
+  }
+
   #ended(row: TaskRow, abandoned: boolean): void {
     this.#wake(row.task_id);
+    this.#retain(row);
     if (row.notify !== null) this.#webhooks?.dispatch();
     const ms = (row.ended_at ?? 0) - (row.started_at ?? row.submitted_at);
     this.#observe({ kind: 'taskEnded', taskId: row.task_id, type: row.type, state: row.state, ms });

@@ -43,6 +43,38 @@ const change = (guard: Guard, objectIds: string[], objectId: string) =>
   });
 const outcomeWith = (text: string) => ({ response: responseWith(text), stored: responseWith(text) });
 
+test('large responses of one caller are stored up to a limit, for a day; further ones are built again', async () => {
+  const requests = server(new IdempotencyKeys(store, () => now, undefined, undefined, 100_000));
+  const large = 'x'.repeat(40_000);
+  let runs = 0;
+  const respond = async (key: string, text: string, owner = 'o') => {
+    const run = async (guard: Guard) => {
+      runs++;
+      await change(guard, [], key);
+      return outcomeWith(text);
+    };
+    return textOf(await requests.respond({ ...keyed(key, run), owner }));
+  };
+  const again = async (key: string, owner?: string) => (await respond(key, '', owner)).slice(0, 20);
+  for (const key of ['large 1', 'large 2', 'large 3']) assert.ok((await respond(key, large)).length > 40_000);
+  await respond('small', 'y');
+  await respond('large 1', large, 'p');
+  const repeated = ['large 1', 'large 2', 'large 3', 'small'];
+  const stored = '{"text":"xxxxxxxxxxx';
+  assert.deepEqual(await Promise.all(repeated.map((key) => again(key))), [
+    stored,
+    stored,
+    '{"text":"made: large',
+    '{"text":"y"}',
+  ]);
+  assert.equal(await again('large 1', 'p'), stored);
+  assert.equal(runs, 5);
+  now += 25 * hourMs;
+  await respond('large 4', large);
+  assert.equal(await again('large 4'), stored);
+  now -= 25 * hourMs;
+});
+
 test('of two attempts of a key, only the later one makes a change', async () => {
   const objectIds: string[] = [];
   const started = Promise.withResolvers<void>();

@@ -1,4 +1,5 @@
-// The suites that need a store but no server, of access, the feed of changes, the audit trail, idempotency keys and files, on PostgreSQL.
+// The suites that need a store but no server, of access, the feed of changes, the audit trail, idempotency keys, files and the history of
+// statements, on PostgreSQL.
 import { suitesOn } from '../stores.ts';
 
 const suites = [
@@ -7,6 +8,7 @@ const suites = [
   './idempotency_keys',
   './secrets_in_stores',
   '../files/file_store',
+  '../query/history_bytes',
   '../regressions/http/conditions_in_the_transaction',
   '../store/change_feed',
   '../store/rerun_transactions',

@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type QuotaSettings, Quotas } from '../../src/access/limits/quotas.ts';
+import { type QuotaSettings, Quotas, type QuotasOptions } from '../../src/access/limits/quotas.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { Tasks } from '../../src/tasks/tasks.ts';
 import { eventually, statementWaitSeconds } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
+import { storesOf } from '../stores.ts';
 
 const unlimited: QuotaSettings = {
   principalQueriesMax: 0,
@@ -15,16 +17,38 @@ const unlimited: QuotaSettings = {
 };
 const neverAborted = () => new AbortController().signal;
 
-function capsWith(settings: Partial<QuotaSettings>) {
+function capsWith(settings: Partial<QuotaSettings>, more: Partial<QuotasOptions> = {}) {
   const spill = new Map<string, number>();
   const caps = new Quotas({
     settings: { ...unlimited, ...settings },
     spilledBytes: async (warehouse) => spill.get(warehouse) ?? 0,
     // The tests check by themselves.
     spillCheckMs: 3_600_000,
+    ...more,
   });
   return { caps, spill };
 }
+
+it('the requests of unfinished tasks are limited in bytes, for each principal', async (t) => {
+  const { store } = await storesOf(import.meta.url).open();
+  t.after(() => store.close());
+  const { caps } = capsWith({}, { unfinishedTaskBytesMax: 100 });
+  const tasks = new Tasks({
+    store,
+    kinds: [{ type: 'work', run: async () => ({}) }],
+    runnersMax: 1,
+    retentionDays: 1,
+    requireRoom: (db, principalId) => caps.requireTaskQuota(db, principalId),
+  });
+  const submit = (id: string) =>
+    tasks.submit({ type: 'work', principal: { id, name: id }, target: '/', request: 'ä'.repeat(30) });
+  const { taskId } = await submit('ann');
+  await submit('ann');
+  await assert.rejects(submit('ann'), { code: 'TOO_MANY_TASKS', result: { unfinishedTaskBytesMax: 100 } });
+  await submit('ben');
+  await tasks.cancel(taskId, { id: 'ann', name: 'ann' });
+  await submit('ann');
+});
 
 describe('the limit on statements', () => {
   it('refuses a caller who waits for the response, and is free again when a statement ends', () => {

@@ -63,6 +63,29 @@ const untilAborted = (signal: AbortSignal) =>
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 
+test('the oldest ended tasks of a principal are deleted beyond a number of bytes, unless they have just ended', async () => {
+  let now = Date.now();
+  const run = async () => ({});
+  const { tasks } = await prepared(run, { ownerBytesMax: 100_000, clock: () => now });
+  const submit = async (owner: string, text: string) => {
+    const task = await tasks.submit({ ...request({ text }), principal: { id: owner, name: owner } });
+    await ended(tasks, task);
+    return task.taskId;
+  };
+  const others = await submit('ben', '');
+  const ids: string[] = [];
+  for (let i = 0; i < 9; i++) ids.push(await submit('ann', 'ä'.repeat(12_000)));
+  assert.equal((await tasks.list({ limit: 100 })).items.length, 10);
+  now += 61_000;
+  ids.push(await submit('ann', 'ä'.repeat(12_000)));
+  const remaining = [others, ...ids.slice(-4)].toReversed();
+  await eventually('the oldest are deleted', async () => (await tasks.list({ limit: 100 })).items.length === 5);
+  assert.deepEqual(
+    (await tasks.list({ limit: 100 })).items.map(({ taskId }) => taskId),
+    remaining,
+  );
+});
+
 test('a task is submitted, runs, and shows its result', async () => {
   const { tasks, observed } = await prepared(async (task) => ({ twice: (task.request as { n: number }).n * 2 }));
   const submitted = await tasks.submit(request({ n: 21 }));
@@ -393,7 +416,11 @@ test('whichever statement of the store fails while tasks run, they end correctly
     }
     Object.assign(fault, { at: Number.POSITIVE_INFINITY });
     const accepted = [first, second].filter((task) => task !== undefined).length;
-    assert.equal((await tasks.list({ limit: 5 })).items.length, accepted, `${n}: only what was not written was refused`);
+    assert.equal(
+      (await tasks.list({ limit: 5 })).items.length,
+      accepted,
+      `${n}: only what was not written was refused`,
+    );
   }
   assert(aboutAll(), 'no statement about task_waits or task_ends failed');
 });

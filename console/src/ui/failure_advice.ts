@@ -51,6 +51,7 @@ const advice = {
   FILE_DIGEST_MISMATCH: () => 'Start the upload again; it continues where it ended.',
   FILE_QUOTA_EXCEEDED: () => 'Delete uploads that are no longer needed.',
   DRAFT_QUOTA_EXCEEDED: () => 'Delete drafts that are no longer needed.',
+  SAVED_QUERY_QUOTA_EXCEEDED: () => 'Delete saved queries that are no longer needed.',
   OBJECT_NOT_FOUND: ({ name }) =>
     isShown(name)
       ? `Check the name ${quoted(name)}; the object may have been renamed or dropped.`

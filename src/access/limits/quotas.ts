@@ -2,6 +2,7 @@
 // statement is stopped only through the callback that came with it.
 import type { Kysely } from 'kysely';
 import { Failure } from '../../standard/failure.ts';
+import { bytesOf } from '../../store/row_batches.ts';
 import type { Schema, TaskState } from '../../store/schema.ts';
 import { noneElsewhere, type QueriesElsewhere } from './queries_of_servers.ts';
 
@@ -17,6 +18,8 @@ export interface QuotasOptions {
   /** The bytes that a warehouse has spilled at present, as far as is known. */
   readonly spilledBytes: (warehouse: string) => Promise<number>;
   readonly spillCheckMs?: number;
+  /** Of the stored requests of the unfinished tasks of one principal: beyond it, further tasks are refused. */
+  readonly unfinishedTaskBytesMax?: number;
   /** The statements on the other servers of the store. */
   readonly elsewhere?: QueriesElsewhere | undefined;
 }
@@ -42,6 +45,7 @@ interface SoleUse {
 
 const unfinishedStates: readonly TaskState[] = ['pending', 'running', 'cancelling'];
 const spillCheckMs = 250;
+const unfinishedTaskBytesDefault = 256 * 1024 * 1024;
 
 export class Quotas {
   readonly #options: QuotasOptions;
@@ -104,17 +108,24 @@ export class Quotas {
 
   /** Throws TOO_MANY_TASKS. To be called in the transaction that adds a task. */
   async requireTaskQuota(db: Kysely<Schema>, principalId: string): Promise<void> {
-    const { principalTasksMax } = this.#options.settings;
-    if (principalTasksMax === 0) return;
-    const { count } = await db
+    const { settings, unfinishedTaskBytesMax = unfinishedTaskBytesDefault } = this.#options;
+    const { principalTasksMax } = settings;
+    const { count, bytes } = await db
       .selectFrom('tasks')
-      .select((e) => e.fn.countAll<number | string>().as('count'))
+      .select((e) => [
+        e.fn.countAll<number | string>().as('count'),
+        e.fn.sum<number | string | null>(bytesOf(['request'])).as('bytes'),
+      ])
       .where('owner', '=', principalId)
       .where('state', 'in', unfinishedStates)
       .executeTakeFirstOrThrow();
-    if (Number(count) < principalTasksMax) return;
-    const message = `this principal has ${count} unfinished tasks (limit ${principalTasksMax}); retry when one has ended`;
-    throw new Failure('TOO_MANY_TASKS', message, { principalTasksMax });
+    if (principalTasksMax > 0 && Number(count) >= principalTasksMax) {
+      const message = `this principal has ${count} unfinished tasks (limit ${principalTasksMax}); retry when one has ended`;
+      throw new Failure('TOO_MANY_TASKS', message, { principalTasksMax });
+    }
+    if (Number(bytes ?? 0) < unfinishedTaskBytesMax) return;
+    const message = `the requests of the unfinished tasks of this principal have ${bytes} bytes (limit ${unfinishedTaskBytesMax}); retry when one has ended`;
+    throw new Failure('TOO_MANY_TASKS', message, { unfinishedTaskBytesMax });
   }
 
   /**

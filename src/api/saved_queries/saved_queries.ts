@@ -82,7 +82,7 @@ export const savedQueriesApi = category({
     create: create({
       summary: 'Saves a query.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['CHANGE_IN_PROGRESS'],
+      codes: ['SAVED_QUERY_QUOTA_EXCEEDED', 'CHANGE_IN_PROGRESS'],
       body: strictObject(change),
       bodyRequired: true,
       example: { body: { name: 'revenue', folder: 'finance', sql, database } },
@@ -91,7 +91,7 @@ export const savedQueriesApi = category({
       summary: 'Changes a saved query.',
       description: 'Earlier contents remain available as versions.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['CHANGE_IN_PROGRESS'],
+      codes: ['SAVED_QUERY_QUOTA_EXCEEDED', 'CHANGE_IN_PROGRESS'],
       body: strictObject(change),
       example: { body: { sql: 'SELECT count(*) FROM lineorder' } },
     }),

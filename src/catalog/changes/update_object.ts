@@ -107,10 +107,10 @@ async function begin(
   if (!change || warehouse === undefined) {
     if (Object.keys(next).length === 0 && !request.inTransaction) return { kind: 'done', row };
     if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
+    const updated = await updateRow(context, tx, row.id, next, request.principal.name);
     await request.inTransaction?.(tx);
     const details = changedFields(next);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id, details });
-    const updated = await updateRow(context, tx, row.id, next, request.principal.name);
     appendChange(context, tx, updated, { deep: next.name !== undefined || next.owner !== undefined });
     if (next.name !== undefined) afterCommit(tx, () => noteRelocated(context, updated));
     return { kind: 'done', row: updated };

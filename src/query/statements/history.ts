@@ -3,13 +3,14 @@
 // statements that other servers run are read from the store (statements_of_servers.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
+import { RetainedBytes, retainedBytesMax } from '../../access/limits/retained_bytes.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import { type Batch, readBatch } from '../../store/row_batches.ts';
 import type { Schema } from '../../store/schema.ts';
 import { type QueryEntry, submissionTimeOf, versionOfQuery } from './history_entry.ts';
-import { replaceRows, toEntry, toRow } from './history_rows.ts';
+import { bytesOfRow, replaceRows, retainedQueries, textColumns, toEntry, toRow } from './history_rows.ts';
 import { matchesFilter, type QueryFilter, toConditions } from './history_search.ts';
 import type { StatementsOfServers } from './statements_of_servers.ts';
 
@@ -19,6 +20,8 @@ export { sqlCharactersMax } from './history_rows.ts';
 export interface HistoryOptions {
   readonly db: Kysely<Schema>;
   readonly entriesMax: number;
+  /** Of the texts of one user. */
+  readonly ownerBytesMax?: number | undefined;
   readonly observe: Observe;
   /** Absent if this server alone uses the store. */
   readonly shared?: StatementsOfServers | undefined;
@@ -42,11 +45,14 @@ export class QueryHistory {
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
   #flushes = 0;
+  readonly #retained: RetainedBytes;
   /** The last write failed, and may have been committed. */
   #isUncertain = false;
 
   constructor(options: HistoryOptions) {
     this.#options = options;
+    const { db, ownerBytesMax = retainedBytesMax } = options;
+    this.#retained = new RetainedBytes(ownerBytesMax, retainedQueries(db));
   }
 
   async start(): Promise<void> {
@@ -180,7 +186,7 @@ export class QueryHistory {
     const { shared } = this.#options;
     // What is stored of those of this server can be older than what is in memory.
     if (shared) query = query.where(shared.isElsewhereOrEnded);
-    const batch = await readBatch(query, ['sql', 'error_message', 'plan'], limit);
+    const batch = await readBatch(query, textColumns, limit);
     const rows = batch.items.map(toEntry);
     const stored = (await shared?.withQueuePositions(rows)) ?? rows;
     // Those beyond the last one of an incomplete batch belong to a later page.
@@ -242,6 +248,7 @@ export class QueryHistory {
     const rows = ended.map((entry) => toRow(entry, null));
     if (this.#isUncertain || ended.some(({ queryId }) => shared?.isAnnounced(queryId))) await replaceRows(db, rows);
     else await db.insertInto('queries').values(rows).execute();
+    for (const row of rows) await this.#retained.written(row.owner, bytesOfRow(row));
   }
 
   async #sweep(): Promise<void> {

@@ -1,5 +1,7 @@
 // The rows of the table `queries`: one for each statement that has ended, and one for each that runs for long on a shared store.
 import type { Kysely } from 'kysely';
+import type { RetainedRows } from '../../access/limits/retained_bytes.ts';
+import { bytesOf } from '../../store/row_batches.ts';
 import type { QueriesTable, Schema } from '../../store/schema.ts';
 import type { QueryEntry, QueryState } from './history_entry.ts';
 
@@ -64,6 +66,34 @@ export function toEntry(row: QueriesTable): QueryEntry {
     ...(row.server_id === null ? {} : { runsOn: row.server_id }),
   };
 }
+
+/** Those whose texts can be large. */
+export const textColumns = ['sql', 'error_message', 'plan'] as const;
+
+export const bytesOfRow = (row: QueriesTable): number =>
+  textColumns.reduce((bytes, column) => bytes + Buffer.byteLength(row[column] ?? ''), 0);
+
+/** The statements of one user that have ended. */
+export const retainedQueries = (db: Kysely<Schema>): RetainedRows => ({
+  async sizes(owner, after, limit) {
+    let query = db
+      .selectFrom('queries')
+      .select(['query_id as key', bytesOf(textColumns).as('bytes')])
+      .where('owner', '=', owner)
+      .orderBy('query_id', 'desc')
+      .limit(limit);
+    if (after !== undefined) query = query.where('query_id', '<', after);
+    return query.execute();
+  },
+  async removeFrom(owner, key) {
+    await db
+      .deleteFrom('queries')
+      .where('owner', '=', owner)
+      .where('query_id', '<=', key)
+      .where('server_id', 'is', null)
+      .execute();
+  },
+});
 
 /** Writes statements of which the store may have earlier rows: replaces all that can change while one runs. */
 export async function replaceRows(db: Kysely<Schema>, rows: readonly QueriesTable[]): Promise<void> {

@@ -1,23 +1,20 @@
 // The handlers of `drafts`: the texts of open editors, private to their user. They are children of the user in the catalog, so that they
 // are renamed and deleted with it.
 import { isDeepStrictEqual } from 'node:util';
-import type { Transaction } from 'kysely';
 import { draftsApi } from '../../api/saved_queries/drafts.ts';
 import { ready } from '../../api/states.ts';
 import { uuid } from '../../api/transfer/uploads.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import { trimVersions } from '../../catalog/object_versions.ts';
 import { newId } from '../../model/ids.ts';
 import type { DraftSpec } from '../../model/saved_queries.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
-import type { Schema } from '../../store/schema.ts';
 import { defined, describe } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { pageOf } from '../records/list_page.ts';
 import { commonFields } from '../records/object_records.ts';
 import { created, deleted, found, updated } from '../records/outcomes.ts';
-import { changedQuery, type QueryChange, saveVersion, shownQuery } from './query_content.ts';
+import { changedQuery, type QueryChange, requireQuota, saveVersion, shownQuery } from './query_content.ts';
 
 const isUuid = new RegExp(uuid);
 
@@ -56,25 +53,7 @@ function changed(before: DraftSpec, { name, properties, ...query }: DraftChange)
 
 const contentOf = ({ title: _title, properties: _properties, ...content }: DraftSpec) => content;
 
-/** Call it in the transaction of the change, after it. Throws DRAFT_QUOTA_EXCEEDED. */
-async function requireQuota(tx: Transaction<Schema>, userId: string, { draftLimits }: Context): Promise<void> {
-  const { principalDraftsMax, principalDraftBytesMax } = draftLimits;
-  const { count } = await tx
-    .selectFrom('objects')
-    .select((e) => e.fn.countAll<number>().as('count'))
-    .where('parent_id', '=', userId)
-    .where('category', '=', 'drafts')
-    .executeTakeFirstOrThrow();
-  const limits = { principalDraftsMax, principalDraftBytesMax };
-  if (Number(count) > principalDraftsMax)
-    throw new Failure('DRAFT_QUOTA_EXCEEDED', `a user can have at most ${principalDraftsMax} drafts`, limits);
-  if ((await trimVersions(tx, userId, 'drafts', principalDraftBytesMax)) > principalDraftBytesMax)
-    throw new Failure(
-      'DRAFT_QUOTA_EXCEEDED',
-      `the drafts of a user can have at most ${principalDraftBytesMax} bytes in total`,
-      limits,
-    );
-}
+const ofUser = (parentId: string) => ({ category: 'drafts', parentId }) as const;
 
 export const drafts = implement(draftsApi, {
   list: async ({ page }, context) => {
@@ -98,7 +77,7 @@ export const drafts = implement(draftsApi, {
       ifExists,
       inTransaction: async (tx, id) => {
         await saveVersion(tx, { id, version: 1 }, contentOf(spec), context);
-        await requireQuota(tx, parent.id, context);
+        await requireQuota(tx, ofUser(parent.id), context);
       },
     });
     return created(record(object, context), isNew);
@@ -111,11 +90,11 @@ export const drafts = implement(draftsApi, {
     const { object = draft } = await context.catalog.update(draft, {
       spec,
       principal: context.call.actor,
-      inTransaction: isSame
+      inTransaction: isDeepStrictEqual(spec, draft.spec)
         ? undefined
         : async (tx) => {
-            await saveVersion(tx, next, contentOf(spec), context);
-            await requireQuota(tx, owner.id, context);
+            if (!isSame) await saveVersion(tx, next, contentOf(spec), context);
+            await requireQuota(tx, ofUser(owner.id), context);
           },
     });
     return updated(record(object, context));

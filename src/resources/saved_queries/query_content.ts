@@ -2,8 +2,9 @@
 import type { Transaction } from 'kysely';
 import { queryChange } from '../../api/saved_queries/query_fields.ts';
 import { versionsMax } from '../../api/saved_queries/versions.ts';
-import { addVersion } from '../../catalog/object_versions.ts';
+import { addVersion, type CountedObjects, trimVersions } from '../../catalog/object_versions.ts';
 import type { QueryContent } from '../../model/saved_queries.ts';
+import { Failure } from '../../standard/failure.ts';
 import { mergePatch } from '../../standard/schema/merge_patch.ts';
 import type { Static } from '../../standard/type.ts';
 import { Type } from '../../standard/type.ts';
@@ -37,3 +38,23 @@ export const saveVersion = (
   { call }: Context,
 ): Promise<void> =>
   addVersion(tx, { objectId: id, version, content, savedAt: Date.now(), savedBy: call.actor.name, versionsMax });
+
+const quotaCodes = { drafts: 'DRAFT_QUOTA_EXCEEDED', saved_queries: 'SAVED_QUERY_QUOTA_EXCEEDED' } as const;
+
+/** Of the drafts of a user, or the saved queries of an owner. Call it in the transaction of the change, after it. Throws their code. */
+export async function requireQuota(
+  tx: Transaction<Schema>,
+  objects: CountedObjects & { readonly category: keyof typeof quotaCodes },
+  { draftLimits }: Context,
+): Promise<void> {
+  const { principalDraftsMax, principalDraftBytesMax } = draftLimits;
+  const { count, bytes } = await trimVersions(tx, objects, principalDraftBytesMax);
+  const limits = { principalDraftsMax, principalDraftBytesMax };
+  const code = quotaCodes[objects.category];
+  const what = objects.category.replaceAll('_', ' ');
+  if (count > principalDraftsMax)
+    throw new Failure(code, `a user can have at most ${principalDraftsMax} ${what}`, limits);
+  if (bytes <= principalDraftBytesMax) return;
+  const message = `the ${what} of a user can have at most ${principalDraftBytesMax} bytes in total`;
+  throw new Failure(code, message, limits);
+}

@@ -17,7 +17,7 @@ import { deleted, updated } from '../records/outcomes.ts';
 import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
-import { saveVersion, shownQuery } from './query_content.ts';
+import { requireQuota, saveVersion, shownQuery } from './query_content.ts';
 
 type Body = BodyOf<(typeof savedQueriesApi)['endpoints']['update']>;
 type Change = { readonly [K in keyof Omit<Body, 'owner'>]?: Body[K] | undefined };
@@ -46,6 +46,8 @@ function changedSpec(before: SavedQuerySpec, change: Change): SavedQuerySpec {
 /** The fields that versions record: all except comment, properties and folder. */
 const contentOf = ({ comment: _comment, properties: _properties, folder: _folder, ...content }: SavedQuerySpec) =>
   content;
+
+const ofOwner = (owner: string) => ({ category: 'saved_queries', parentId: null, owner }) as const;
 
 /** How many objects a search reads from the catalog at a time. */
 const searchBatchMax = 500;
@@ -82,15 +84,19 @@ export const savedQueries = implement(savedQueriesApi, {
   create: async ({ body, ifExists }, context) => {
     const { name, owner, ...change } = body;
     const spec = changedSpec({ sql: '' }, change);
+    const ownedBy = ownerId(owner, context);
     const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'saved_queries',
       name,
       spec,
-      owner: ownerId(owner, context),
+      owner: ownedBy,
       principal: context.call.actor,
       ifExists,
-      inTransaction: (tx, id) => saveVersion(tx, { id, version: 1 }, contentOf(spec), context),
+      inTransaction: async (tx, id) => {
+        await saveVersion(tx, { id, version: 1 }, contentOf(spec), context);
+        await requireQuota(tx, ofOwner(ownedBy ?? context.call.principal.id), context);
+      },
     });
     return commonHandlers.createdAs(object, isNew, context);
   },
@@ -100,11 +106,18 @@ export const savedQueries = implement(savedQueriesApi, {
     const spec = changedSpec(object.spec, change);
     const isSame = isDeepStrictEqual(contentOf(spec), contentOf(object.spec));
     const next = { id: object.id, version: object.version + 1 };
+    const ownedBy = await newOwner(owner, segments, context);
     const outcome = await context.catalog.update(object, {
       spec,
-      owner: await newOwner(owner, segments, context),
+      owner: ownedBy,
       principal: context.call.actor,
-      inTransaction: isSame ? undefined : (tx) => saveVersion(tx, next, contentOf(spec), context),
+      inTransaction:
+        (ownedBy ?? object.owner) === object.owner && isDeepStrictEqual(spec, object.spec)
+          ? undefined
+          : async (tx) => {
+              if (!isSame) await saveVersion(tx, next, contentOf(spec), context);
+              await requireQuota(tx, ofOwner(ownedBy ?? object.owner), context);
+            },
     });
     return updated(await render(segments, [outcome.object ?? object], context, toRecord));
   },

@@ -118,6 +118,34 @@ test('the same id in two users names two drafts, and a deleted user leaves none'
   (await server.post('/api/v2/users/cemal/grants', body)).is(400, 'INVALID_PARAMETER');
 });
 
+test('the saved queries of an owner have the limits of drafts, also those that it was given', async () => {
+  const fay = await user('fay');
+  (await server.post('/api/v2/users/fay/grants', { privilege: 'create', on: '/api/v2/saved_queries' })).is(201);
+  (await fay.post('/api/v2/saved_queries', { name: 'fay 1', sql: textOf(10_000, 'first') })).is(201);
+  const path = '/api/v2/saved_queries/fay%201';
+  for (let i = 0; i < 10; i++) (await fay.patch(path, { sql: textOf(10_000, String(i)) })).is(200);
+  const versions = (await fay.get(`${path}/versions`)).is(200).at<{ bytes: number; version: number }[]>('versions');
+  assert.equal(versions[0]?.version, 11);
+  const bytes = versions.reduce((sum, one) => sum + one.bytes, 0);
+  assert.ok(bytes <= 64 * 1024 && versions.length > 3, `${versions.length} versions of ${bytes} bytes`);
+  const tooLong = { sql: textOf(70_000, 'too long') };
+  const bytesMax = { principalDraftBytesMax: 64 * 1024 };
+  (await fay.patch(path, tooLong)).is(400, 'SAVED_QUERY_QUOTA_EXCEEDED', bytesMax);
+  const properties = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`p${i}`, 'x'.repeat(4000)]));
+  (await fay.patch(path, { properties })).is(400, 'SAVED_QUERY_QUOTA_EXCEEDED', bytesMax);
+  (await fay.post('/api/v2/saved_queries', { name: 'fay 2', ...tooLong })).is(
+    400,
+    'SAVED_QUERY_QUOTA_EXCEEDED',
+    bytesMax,
+  );
+  for (let i = 2; i <= 20; i++) (await fay.post('/api/v2/saved_queries', { name: `fay ${i}`, sql: '' })).is(201);
+  (await server.post('/api/v2/saved_queries', { name: 'gift', sql: '' })).is(201);
+  const given = await server.patch('/api/v2/saved_queries/gift', { owner: 'fay' });
+  given.is(400, 'SAVED_QUERY_QUOTA_EXCEEDED', { principalDraftsMax: 20 });
+  (await server.delete('/api/v2/saved_queries/gift')).is(200);
+  for (let i = 1; i <= 20; i++) (await server.delete(`/api/v2/saved_queries/fay%20${i}`)).is(200);
+});
+
 test('saved queries are shared by grants, searched by folder and text, and keep their owner', async () => {
   const dan = await user('dan');
   const eve = await user('eve');
