@@ -29,7 +29,7 @@ import { dropLostWarehouse, type LostWarehouses, removeLostWarehouses } from './
 import { NameLocks } from './changes/name_locks.ts';
 import { appendChange } from './changes/object_changes.ts';
 import { findSibling } from './changes/object_names.ts';
-import { findDropped, listDropped, purgeDue, undropObject } from './changes/undrop_object.ts';
+import { findDropped, purgeDue, searchDropped, undropObject } from './changes/undrop_object.ts';
 import { intentOfTask, runIntent, updateObject } from './changes/update_object.ts';
 import {
   beginMove,
@@ -57,8 +57,9 @@ import type {
   Category,
   CreateRequest,
   CreationWork,
-  DroppedListOptions,
   DroppedObject,
+  DroppedPosition,
+  DroppedSearchOptions,
   DropRequest,
   UndropRequest,
   UpdateOutcome,
@@ -235,13 +236,14 @@ export class Catalog extends CatalogReader {
     return dropLostWarehouse(this.#context, warehouse, request);
   }
 
-  /** Dropped objects that can be restored, ordered by name; fewer than the limit where their definitions are large. */
-  async listDropped<K extends Category>(
+  /** Dropped objects that can be restored, ordered by name; as `search`. */
+  async searchDropped<K extends Category>(
     parentId: string | null,
     category: K,
-    options: DroppedListOptions,
-  ): Promise<Batch<DroppedObject<SpecOf<K>>>> {
-    return (await listDropped(this.#context, parentId, category, options)) as Batch<DroppedObject<SpecOf<K>>>;
+    options: DroppedSearchOptions,
+  ): Promise<Batch<DroppedObject<SpecOf<K>>, DroppedPosition>> {
+    const found = await searchDropped(this.#context, parentId, category, options);
+    return found as Batch<DroppedObject<SpecOf<K>>, DroppedPosition>;
   }
 
   /** The dropped objects with this id or name, most recently dropped first. */

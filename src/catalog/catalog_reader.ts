@@ -1,28 +1,19 @@
 // Finds objects in the store. See catalog.ts for changes of them. It knows no category and checks no permission: callers have been
 // authorized before.
-import { type SelectQueryBuilder, sql } from 'kysely';
-import type { PathObject, VisibleChildren } from '../access/authorization/authorizer.ts';
-import { compareNames, foldName } from '../model/names.ts';
+import type { PathObject } from '../access/authorization/authorizer.ts';
 import type { TableStatistics } from '../model/records.ts';
 import { authorizedId } from '../standard/endpoint.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
 import { visible } from '../store/index_conditions.ts';
-import { type Batch, bytesOf, countOfBatch, readBatch } from '../store/row_batches.ts';
-import type { Schema } from '../store/schema.ts';
+import { type Batch, readBatch } from '../store/row_batches.ts';
 import type { Store } from '../store/store.ts';
 import { findSibling, notFound } from './changes/object_names.ts';
 import { dependentsOf } from './changes/view_dependencies.ts';
-import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath } from './object.ts';
+import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath, SearchOptions } from './object.ts';
 import { type ObjectLookups, objectLookups } from './object_lookups.ts';
-import { commentPattern, isVisible, type ObjectRow, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
-import {
-  type CatalogStatements,
-  catalogStatements,
-  idsPerQueryMax,
-  pathRow,
-  pathStatement,
-  prefixStatement,
-} from './statements.ts';
+import { isVisible, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
+import { searchObjects } from './object_search.ts';
+import { type CatalogStatements, catalogStatements, pathRow, pathStatement, prefixStatement } from './statements.ts';
 
 /** The store with what is prepared and cached for reading objects from it. */
 export interface ObjectSource {
@@ -186,9 +177,9 @@ export class CatalogReader {
   async list<K extends Category>(
     parentId: string | null,
     category: K,
-    { limit, ...filter }: ListOptions,
+    { limit, after }: ListOptions,
   ): Promise<ObjectOf<K>[]> {
-    const rows = await this.#query(parentId, category, filter).limit(limit).execute();
+    const rows = await this.#query(parentId, category, after).limit(limit).execute();
     return rows.map((row) => this.#parts.specs.toObject(row)) as ObjectOf<K>[];
   }
 
@@ -196,59 +187,34 @@ export class CatalogReader {
   async batch<K extends Category>(
     parentId: string | null,
     category: K,
-    { limit, restrictTo, ...filter }: ListOptions & { readonly restrictTo?: VisibleChildren | undefined },
+    { limit, after }: ListOptions,
   ): Promise<Batch<ObjectOf<K>>> {
-    const query = this.#query(parentId, category, filter);
-    const { items, hasMore } = await (restrictTo
-      ? this.#restricted(query, restrictTo, limit)
-      : readBatch(query, ['spec'], limit));
+    const query = this.#query(parentId, category, after);
+    const { items, hasMore } = await readBatch(query, { key: 'id', texts: ['spec'] }, limit);
     return { items: items.map((row) => this.#parts.specs.toObject(row)) as ObjectOf<K>[], hasMore };
   }
 
-  #query(
-    parentId: string | null,
-    category: Category,
-    { after, namePattern, comment }: Omit<ListOptions, 'limit'>,
-  ): SelectQueryBuilder<Schema, 'objects', ObjectRow> {
-    let query = this.#parts.store.db
+  #query(parentId: string | null, category: Category, after: string | undefined) {
+    const query = this.#parts.store.db
       .selectFrom('objects')
       .select(objectColumns)
       .where('parent_id', parentId === null ? 'is' : '=', parentId)
       .where('category', '=', category)
       .where(visible)
       .orderBy('name');
-    if (after !== undefined) query = query.where('name', '>', after);
-    // Both sides are folded here because case folding differs between SQL dialects.
-    if (namePattern !== undefined) {
-      query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
-    }
-    if (comment !== undefined && comment !== '') {
-      query = query.where(sql<boolean>`folded_comment like ${commentPattern(comment)} escape '\\'`);
-    }
-    return query;
+    return after === undefined ? query : query.where('name', '>', after);
   }
 
-  /** Finds those that the caller may see in several queries, without their definitions, then reads them. */
-  async #restricted(
-    query: SelectQueryBuilder<Schema, 'objects', ObjectRow>,
-    { owner, ids, filter = () => true }: VisibleChildren,
-    limit: number,
-  ): Promise<Batch<ObjectRow>> {
-    const sizes = query.clearSelect().select(['id', 'name', 'owner', bytesOf(['spec']).as('bytes')]);
-    const seen = owner === undefined ? [] : await sizes.where('owner', '=', owner).execute();
-    const known = new Set(seen.map(({ id }) => id));
-    for (let start = 0; start < ids.length; start += idsPerQueryMax) {
-      for (const row of await sizes.where('id', 'in', ids.slice(start, start + idsPerQueryMax)).execute())
-        if (!known.has(row.id)) seen.push(row);
-    }
-    const found = seen.filter(filter).sort((a, b) => compareNames(a.name, b.name));
-    const count = countOfBatch(found, limit);
-    const items: ObjectRow[] = [];
-    for (let start = 0; start < count; start += idsPerQueryMax) {
-      const some = found.slice(start, Math.min(start + idsPerQueryMax, count)).map(({ id }) => id);
-      items.push(...(await query.where('id', 'in', some).execute()));
-    }
-    return { items, hasMore: found.length > count };
+  /** Of those that the caller may see: fewer than `limit` where they are large, or where the time of the search was over. */
+  async search<K extends Category>(
+    parentId: string | null,
+    category: K,
+    options: SearchOptions<ObjectOf<K>>,
+  ): Promise<Batch<ObjectOf<K>, string>> {
+    return (await searchObjects(this.#parts, parentId, category, options as SearchOptions)) as Batch<
+      ObjectOf<K>,
+      string
+    >;
   }
 
   async count(parentId: string | null, category: Category): Promise<number> {

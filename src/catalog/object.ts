@@ -1,6 +1,7 @@
 // The types of the catalog's interface: objects, requests, outcomes and events. See catalog.ts for the operations.
 
 import type { Transaction } from 'kysely';
+import type { VisibleChildren } from '../access/authorization/authorizer.ts';
 import type { TaskType } from '../api/tasks/task_types.ts';
 import type { Change, DroppedTable } from '../engines/port/changes.ts';
 import type { ViewSource } from '../engines/port/views.ts';
@@ -46,10 +47,17 @@ export interface ListOptions {
   /** The list continues after this name. */
   readonly after?: string | undefined;
   readonly limit: number;
+}
+
+export interface SearchOptions<O = CatalogObject> extends ListOptions {
   /** A SQL LIKE pattern with `\` as its escape character; case-insensitive. */
   readonly namePattern?: string | undefined;
   /** A substring of the comment; case-insensitive. */
   readonly comment?: string | undefined;
+  /** The objects that the caller may see. See access/authorization/authorizer.ts. */
+  readonly restrictTo?: VisibleChildren | undefined;
+  /** Compares the content. */
+  readonly fits?: ((object: O) => boolean) | undefined;
 }
 
 /** A table or view that a view names, in the version that was current when the text of the view was bound. */
@@ -192,9 +200,14 @@ export interface DroppedObject<S = unknown> {
   readonly originalDatabase: string | undefined;
 }
 
-export interface DroppedListOptions {
+export interface DroppedPosition {
+  readonly name: string;
+  readonly id: string;
+}
+
+export interface DroppedSearchOptions {
   /** The list continues after this object. */
-  readonly after?: { readonly name: string; readonly id: string } | undefined;
+  readonly after?: DroppedPosition | undefined;
   readonly limit: number;
   readonly namePattern?: string | undefined;
   readonly comment?: string | undefined;

@@ -23,6 +23,9 @@ export const objectColumns = [
   'spec',
 ] as const satisfies readonly (keyof ObjectRow)[];
 
+/** The columns whose texts can be large. */
+export const textColumns = ['spec', 'folded_comment'] as const;
+
 /** Maximum characters of JSON text whose parsed form is cached; it takes several times as much memory. */
 const specCharactersMax = 4_000_000;
 const specCharactersEachMax = 64_000;
@@ -99,10 +102,7 @@ export function foldedComment(spec: unknown): string | null {
 }
 
 /** PostgreSQL has no text with a NUL; in the comment of the spec, which is JSON, it is escaped. */
-const foldComment = (comment: string): string => comment.toLowerCase().replaceAll('\0', '\u0001');
-
-/** The pattern of LIKE, with `\` as its escape, of folded comments that contain the text. */
-export const commentPattern = (text: string): string => `%${foldComment(text).replace(/[\\%_]/g, '\\$&')}%`;
+export const foldComment = (comment: string): string => comment.toLowerCase().replaceAll('\0', '\u0001');
 
 export const versionOfRow = ({ id: objectId, category, name, version }: ObjectRow): ObjectVersion => ({
   objectId,

@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { CatalogReader } from './catalog_reader.ts';
 import { leftCopyCategory, leftName } from './moves/move_catalog.ts';
-import type { CatalogObject } from './object.ts';
+import type { CatalogObject, DroppedPosition } from './object.ts';
 import { toRfc3339 } from './object_rows.ts';
 
 const pageSize = 1000;
@@ -164,14 +164,14 @@ export async function requireNothingLeft(tx: Transaction<Schema>, warehouse: str
 /** The names of the dropped catalogs of a warehouse that can be restored. */
 export async function droppedCatalogsOf(catalog: Catalog, warehouse: string): Promise<string[]> {
   const names: string[] = [];
-  for (let after: CatalogObject | undefined; ; ) {
-    const { items, hasMore } = await catalog.listDropped(null, 'catalogs', {
+  for (let after: DroppedPosition | undefined; ; ) {
+    const { items, hasMore, examined } = await catalog.searchDropped(null, 'catalogs', {
       after,
       limit: pageSize,
       keep: () => true,
     });
     names.push(...items.filter((entry) => entry.warehouse === warehouse).map(({ object }) => object.name));
-    after = items.at(-1)?.object;
+    after = examined ?? items.at(-1)?.object;
     if (!hasMore) return names;
   }
 }

@@ -3,13 +3,16 @@
 // and files are removed when they expire. Knows no HTTP.
 
 import { rm, stat } from 'node:fs/promises';
-import { type Selectable, sql, type Transaction } from 'kysely';
+import type { Selectable, Transaction } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type ObjectVersion, parseScopes, type Scope } from '../model/principal.ts';
+import { likePattern } from '../model/text_patterns.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import { LeaseHolder } from '../store/leases.ts';
+import type { Batch } from '../store/row_batches.ts';
+import { type Candidate, searchRows } from '../store/row_search.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import { isSweptHere } from '../store/servers.ts';
 import type { Store } from '../store/store.ts';
@@ -184,24 +187,32 @@ export class FileStore {
     readonly owner?: string | undefined;
     readonly after?: string | undefined;
     readonly limit: number;
-    /** A SQL LIKE pattern with `\` as its escape. */
+    /** A SQL LIKE pattern with `\` as its escape; case-insensitive. */
     readonly namePattern?: string | undefined;
     readonly state?: StoredFile['state'] | undefined;
-  }): Promise<StoredFile[]> {
-    const { kind, owner, after, limit, namePattern, state } = options;
-    let query = this.#options.store.db
-      .selectFrom('files')
-      .selectAll()
-      .where('kind', '=', kind)
-      .where('expires_at', '>', this.#clock())
-      .orderBy('file_id')
-      .limit(limit);
-    if (owner !== undefined) query = query.where('owner', '=', owner);
-    if (state !== undefined) query = query.where('state', '=', state);
-    if (namePattern !== undefined)
-      query = query.where(sql<boolean>`lower(name) like lower(${namePattern}) escape '\\'`);
-    if (after !== undefined) query = query.where('file_id', '>', after);
-    return (await query.execute()).map(toStoredFile);
+  }): Promise<Batch<StoredFile>> {
+    const { kind, owner, limit, namePattern, state } = options;
+    const { db } = this.#options.store;
+    const now = this.#clock();
+    const fits = namePattern === undefined ? () => true : likePattern(namePattern);
+    const { items, hasMore, examined } = await searchRows({
+      limit,
+      idOf: ({ fileId }: StoredFile) => fileId,
+      next: async (after: (Candidate & { readonly row: Selectable<FilesTable> }) | undefined, count) => {
+        let query = db.selectFrom('files').selectAll().orderBy('file_id').limit(count);
+        const from = after?.id ?? options.after;
+        if (from !== undefined) query = query.where('file_id', '>', from);
+        if (owner !== undefined) query = query.where('owner', '=', owner).where('kind', '=', kind);
+        return (await query.execute()).map((row) => ({ id: row.file_id, row, bytes: row.name.length }));
+      },
+      examine: async (batch) =>
+        batch
+          .map(({ row }) => row)
+          .filter((row) => row.kind === kind && row.expires_at > now && (state === undefined || row.state === state))
+          .filter(({ name }) => fits(name))
+          .map(toStoredFile),
+    });
+    return { items, hasMore, examined: examined?.id };
   }
 
   /**

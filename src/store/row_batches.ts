@@ -1,14 +1,16 @@
 // Reads rows whose texts can be large in batches of a bounded size, however many rows are requested. Their sizes are read first, for
-// which the database does not read the texts.
+// which the database does not read the texts, and then the rows by their keys, so that conditions are not evaluated on all rows again.
 import { type SelectQueryBuilder, sql } from 'kysely';
 
 /** The maximum size of the texts of a batch; a single row can be larger. */
-const batchBytesMax = 8 * 1024 * 1024;
+export const batchBytesMax = 8 * 1024 * 1024;
 
-/** Rows, fewer than requested where they are large. `hasMore`: whether others follow; there is at least one then. */
-export interface Batch<T> {
+/** Rows, fewer than requested where they are large. `hasMore`: whether others follow; there is at least one then, or `examined`. */
+export interface Batch<T, K = string> {
   readonly items: readonly T[];
   readonly hasMore: boolean;
+  /** The key of the row after which others follow, if a search ended before it had found as many as requested. */
+  readonly examined?: K | undefined;
 }
 
 /** The bytes of the texts of a row. */
@@ -28,50 +30,25 @@ export function countOfBatch(sizes: readonly { readonly bytes: number }[], limit
   return sizes.length;
 }
 
-/** The first rows of a sorted query without a limit: at most `limit`. `columns`: those with texts that can be large. */
+/** The first rows of a sorted query without a limit: at most `limit`. `texts`: the columns that can be large. */
 export async function readBatch<DB, TB extends keyof DB, O>(
   query: SelectQueryBuilder<DB, TB, O>,
-  columns: readonly string[],
+  { key, texts }: { readonly key: string; readonly texts: readonly string[] },
   limit: number,
-): Promise<Batch<O>> {
+): Promise<Batch<O, never>> {
+  const keyColumn = sql.ref<string>(key);
   for (;;) {
     const sizes = await query
       .clearSelect()
-      .select(bytesOf(columns).as('bytes'))
+      .select([keyColumn.as('key'), bytesOf(texts).as('bytes')])
       .limit(limit + 1)
-      .$castTo<{ readonly bytes: number }>()
+      .$castTo<{ readonly key: string; readonly bytes: number }>()
       .execute();
     const count = countOfBatch(sizes, limit);
-    const items = count === 0 ? [] : await query.limit(count).execute();
+    const keys = sizes.slice(0, count).map((row) => row.key);
+    const items = count === 0 ? [] : await query.where((e) => e(keyColumn, 'in', keys)).execute();
     const hasMore = sizes.length > count;
     // Otherwise, the rows were deleted meanwhile.
     if (items.length > 0 || !hasMore) return { items, hasMore };
-  }
-}
-
-interface FilteredRows<P, T extends P> {
-  readonly read: (after: P | undefined) => Promise<Batch<T>>;
-  readonly fits: (item: T) => boolean;
-  readonly sizeOf: (item: T) => number;
-}
-
-/** Of the rows that fit a filter which the database does not apply. `read`: the batch after a row; `sizeOf`: bytes of a row, about. */
-export async function readFiltered<P, T extends P>(
-  { read, fits, sizeOf }: FilteredRows<P, T>,
-  after: P | undefined,
-  limit: number,
-): Promise<Batch<T>> {
-  const found: T[] = [];
-  let bytes = 0;
-  for (let last = after; ; ) {
-    const { items, hasMore } = await read(last);
-    for (const item of items) {
-      if (!fits(item)) continue;
-      bytes += sizeOf(item);
-      if (found.length === limit || (bytes > batchBytesMax && found.length > 0)) return { items: found, hasMore: true };
-      found.push(item);
-    }
-    if (!hasMore) return { items: found, hasMore };
-    last = items.at(-1);
   }
 }

@@ -40,7 +40,6 @@ import {
   isTerminal,
   type MoveTask,
   moveTask,
-  principalText,
   readTask,
   sizesOfEnded,
   type TaskRow,
@@ -48,7 +47,7 @@ import {
   terminalStates,
   textColumns,
 } from './task_rows.ts';
-import { conditionsOf, type TaskFilter } from './task_search.ts';
+import { listTasks, type TaskListOptions } from './task_search.ts';
 import { serverOfTask } from './task_server.ts';
 import type { Webhooks } from './webhooks.ts';
 
@@ -277,21 +276,9 @@ export class Tasks {
   }
 
   /** In descending order of ids, which is the order of submission: fewer than `limit` where they are large. */
-  async list(options: {
-    readonly after?: string | undefined;
-    readonly limit: number;
-    /** Only tasks of this principal; a token with scopes sees only those it submitted. */
-    readonly of?: Principal | undefined;
-    readonly filter?: TaskFilter | undefined;
-  }): Promise<Batch<StoredTask>> {
-    let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc');
-    if (options.after !== undefined) query = query.where('task_id', '<', options.after);
-    const { of } = options;
-    if (of) query = query.where('owner', '=', of.id);
-    if (of?.scopes) query = query.where('principal', '=', principalText(of));
-    for (const condition of conditionsOf(options.filter ?? {})) query = query.where(condition);
-    const { items, hasMore } = await readBatch(query, textColumns, options.limit);
-    return { items: items.map((row) => this.#runner.live(row)), hasMore };
+  async list(options: TaskListOptions): Promise<Batch<StoredTask>> {
+    const { items, ...rest } = await listTasks(this.#store.db, options);
+    return { items: items.map((row) => this.#runner.live(row)), ...rest };
   }
 
   /** Returns when the task ended, `waitMs` passed, the signal was aborted or the server stops. */
@@ -423,7 +410,7 @@ export class Tasks {
         .where(isSweptHere(this.#holder, this.#clock()))
         .where('task_id', '>', after)
         .orderBy('task_id');
-      const { items, hasMore } = await readBatch(query, textColumns, sweepPage);
+      const { items, hasMore } = await readBatch(query, { key: 'task_id', texts: textColumns }, sweepPage);
       for (const row of items) {
         after = row.task_id;
         try {

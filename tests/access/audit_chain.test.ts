@@ -302,7 +302,7 @@ describe('expired events', () => {
 describe('a flood', () => {
   const refused = { outcome: 'UNAUTHENTICATED' } as const;
   const countEvents = async (store: Store) =>
-    (await listAudit(store, { limit: 100_000 }))
+    (await listAudit(store, { limit: 100_000 })).items
       .map(({ details }) => (details === null ? 1 : (JSON.parse(details) as { count: number }).count))
       .reduce((sum, n) => sum + n, 0);
 
@@ -318,7 +318,7 @@ describe('a flood', () => {
     assert.ok(lines < 250, `${lines} lines for two minutes`);
     assert.equal(await countEvents(store), 10_000);
     assert.deepEqual(await faultsOf(store), []);
-    const events = await listAudit(store, { limit: 1000, action: 'refusals' });
+    const events = (await listAudit(store, { limit: 1000, action: 'refusals' })).items;
     assert.deepEqual(new Set(events.map(({ address }) => address)).size, 4);
     await store.close();
   });
@@ -338,8 +338,8 @@ describe('a flood', () => {
     for (let i = 0; i < 4000; i++) trail.enqueue(ann, { outcome: 'FORBIDDEN' });
     trail.enqueue({ ...ann, id: 'b1', name: 'bob' }, { outcome: 'FORBIDDEN' });
     await trail.stop();
-    assert.equal((await listAudit(store, { limit: 10, principal: 'bob' })).length, 1);
-    const [number] = await listAudit(store, { limit: 10, action: 'refusals' });
+    assert.equal((await listAudit(store, { limit: 10, principal: 'bob' })).items.length, 1);
+    const [number] = (await listAudit(store, { limit: 10, action: 'refusals' })).items;
     assert.deepEqual([number?.principal, number?.outcome, number?.details], ['ann', 'FORBIDDEN', '{"count":3000}']);
     await store.close();
   });
@@ -370,7 +370,7 @@ test('events that could not be written are written later, and those beyond the l
   isBroken = false;
   await trail.flush();
   await trail.flush();
-  const events = (await listAudit(store, { limit: 10_000 })).reverse();
+  const events = (await listAudit(store, { limit: 10_000 })).items.toReversed();
   const lost = events.filter(({ action }) => action === 'refusals').map(({ details }) => details);
   assert.deepEqual([events.length - lost.length, lost], [5000, ['{"count":1000}']]);
   assert.deepEqual(

@@ -73,12 +73,12 @@ test('events are listed by time, whichever server wrote them', async () => {
     two.time.now += 1000;
     await writer.change(`o${i}`);
   }
-  const events = await listAudit(store, { limit: 4 });
+  const events = (await listAudit(store, { limit: 4 })).items;
   assert.deepEqual(
     events.map(({ server_id, object_id, sequence }) => `${server_id} ${object_id} ${sequence}`),
     ['two o5 3', 'one o4 3', 'two o3 2', 'one o2 2'],
   );
-  const rest = await listAudit(store, { limit: 4, after: events.at(-1)?.event_id });
+  const rest = (await listAudit(store, { limit: 4, after: events.at(-1)?.event_id })).items;
   assert.deepEqual(
     rest.map(({ object_id }) => object_id),
     ['o1', 'o0'],
@@ -128,7 +128,7 @@ test('expired events of a server that no longer runs are removed by the others',
   assert.equal(await one.trail.sweep(), 1);
   assert.deepEqual(await faultsOf(store), []);
   assert.deepEqual(
-    (await listAudit(store, { limit: 9 })).map(({ object_id }) => object_id),
+    (await listAudit(store, { limit: 9 })).items.map(({ object_id }) => object_id),
     ['newest', 'new'],
   );
   await store.close();

@@ -35,7 +35,7 @@ it('the requests of unfinished tasks are limited in bytes, for each principal', 
   const { caps } = capsWith({}, { unfinishedTaskBytesMax: 100 });
   const tasks = new Tasks({
     store,
-    kinds: [{ type: 'work', run: async () => ({}) }],
+    kinds: [{ type: 'work', attemptsMax: 1, run: async () => ({}) }],
     runnersMax: 1,
     retentionDays: 1,
     requireRoom: (db, principalId) => caps.requireTaskQuota(db, principalId),

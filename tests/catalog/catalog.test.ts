@@ -247,7 +247,7 @@ test('lists are ordered by code points, paged, and searched case-insensitively',
   assert.deepEqual(listed, sorted);
   assert.equal(await world.catalog.count(database!.id, 'tables'), names.length);
   const search = async (options: object) =>
-    (await world.catalog.list(database!.id, 'tables', { limit: 100, ...options })).map(({ name }) => name);
+    (await world.catalog.search(database!.id, 'tables', { limit: 100, ...options })).items.map(({ name }) => name);
   assert.deepEqual(await search({ namePattern: 'A\\_B' }), ['a_b']);
   assert.deepEqual(await search({ namePattern: 'a\\%%' }), ['a%b']);
   assert.deepEqual(await search({ namePattern: 'ä' }), ['Ä']);

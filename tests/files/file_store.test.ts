@@ -114,7 +114,7 @@ test('expired files are not found, and are removed with their bytes', async () =
   now += 1000;
   assert.equal(await files.find(expiring.fileId), undefined);
   assert.deepEqual(
-    (await files.list({ kind: 'upload', limit: 10 })).map(({ fileId }) => fileId),
+    (await files.list({ kind: 'upload', limit: 10 })).items.map(({ fileId }) => fileId),
     [long.fileId],
   );
   await assert.rejects(files.append(expiring.fileId, content('x'), { offset: 0 }), { code: 'OBJECT_NOT_FOUND' });

@@ -1,5 +1,9 @@
 // Reads the audit trail: lists, searches and verifies its events. Only audit_log.ts writes it.
 import { sql } from 'kysely';
+import { lowestIdAt } from '../../model/ids.ts';
+import { containing } from '../../model/text_patterns.ts';
+import { type Batch, bytesOf, readBatch } from '../../store/row_batches.ts';
+import { type Candidate, searchRows } from '../../store/row_search.ts';
 import type { Store } from '../../store/store.ts';
 import {
   type AuditChain,
@@ -24,27 +28,59 @@ export interface AuditFilter {
   readonly to?: number | undefined;
 }
 
+interface AuditPage {
+  readonly after?: string | undefined;
+  readonly limit: number;
+}
+
 /** The events of all chains, newest first; ids begin with the time. */
 export async function listAudit(
   { db }: Store,
-  filter: AuditFilter & { readonly after?: string | undefined; readonly limit: number },
-): Promise<AuditEvent[]> {
-  const { after, limit, principal, action, outcome, objectId, requestId, target, from, to } = filter;
-  let query = db.selectFrom('audit_events').selectAll().orderBy('event_id', 'desc').limit(limit);
-  if (after !== undefined) query = query.where('event_id', '<', after);
-  if (principal !== undefined) query = query.where('principal', '=', principal);
-  if (action !== undefined) query = query.where('action', '=', action);
-  if (outcome !== undefined) query = query.where('outcome', '=', outcome);
-  if (objectId !== undefined) query = query.where('object_id', '=', objectId);
-  if (requestId !== undefined) query = query.where('request_id', '=', requestId);
-  // `like` ignores case in SQLite only.
-  if (target !== undefined) {
-    const pattern = `%${target.replace(/[\\%_]/g, '')}%`;
-    query = query.where(sql<boolean>`lower(target) like lower(${pattern})`);
-  }
-  if (from !== undefined) query = query.where('at', '>=', from);
-  if (to !== undefined) query = query.where('at', '<', to);
-  return query.execute();
+  { after: start, limit, ...filter }: AuditFilter & AuditPage,
+): Promise<Batch<AuditEvent>> {
+  const conditions = conditionsOf(filter);
+  const contains = filter.target === undefined ? () => true : containing(filter.target);
+  if (conditions.length === 0 && filter.target === undefined) return newestEvents(db, start, limit);
+  const { items, hasMore, examined } = await searchRows({
+    limit,
+    idOf: ({ event_id: id }: AuditEvent) => id,
+    next(after: Candidate | undefined, count) {
+      let query = db.selectFrom('audit_events').select(['event_id as id', bytesOf(textColumns).as('bytes')]);
+      const from = after?.id ?? start;
+      if (from !== undefined) query = query.where('event_id', '<', from);
+      // An id can have a later time than its event, not an earlier one.
+      if (filter.from !== undefined) query = query.where('event_id', '>=', lowestIdAt(filter.from));
+      return query.orderBy('event_id', 'desc').limit(count).execute();
+    },
+    async examine(batch) {
+      const ids = batch.map(({ id }) => id);
+      let query = db.selectFrom('audit_events').selectAll().where('event_id', 'in', ids).orderBy('event_id', 'desc');
+      for (const condition of conditions) query = query.where(condition);
+      return (await query.execute()).filter(({ target }) => filter.target === undefined || contains(target ?? ''));
+    },
+  });
+  return { items, hasMore, examined: examined?.id };
+}
+
+function newestEvents(db: Db, after: string | undefined, limit: number): Promise<Batch<AuditEvent>> {
+  const query = db.selectFrom('audit_events').selectAll().orderBy('event_id', 'desc');
+  const rest = after === undefined ? query : query.where('event_id', '<', after);
+  return readBatch(rest, { key: 'event_id', texts: textColumns }, limit);
+}
+
+/** Those whose texts can be long. */
+const textColumns = ['target', 'details'] as const;
+
+function conditionsOf({ principal, action, outcome, objectId, requestId, from, to }: AuditFilter) {
+  return [
+    principal !== undefined && sql<boolean>`principal = ${principal}`,
+    action !== undefined && sql<boolean>`action = ${action}`,
+    outcome !== undefined && sql<boolean>`outcome = ${outcome}`,
+    objectId !== undefined && sql<boolean>`object_id = ${objectId}`,
+    requestId !== undefined && sql<boolean>`request_id = ${requestId}`,
+    from !== undefined && sql<boolean>`at >= ${from}`,
+    to !== undefined && sql<boolean>`at < ${to}`,
+  ].filter((condition) => condition !== false);
 }
 
 export function findAudit({ db }: Store, eventId: string): Promise<AuditEvent | undefined> {

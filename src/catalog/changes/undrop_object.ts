@@ -1,22 +1,26 @@
 // Finds, restores and purges dropped objects.
-import { type SelectQueryBuilder, sql } from 'kysely';
+import type { SelectQueryBuilder } from 'kysely';
 import type { Change } from '../../engines/port/changes.ts';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import { systemActor } from '../../model/principal.ts';
+import { likePattern } from '../../model/text_patterns.ts';
 import { type Code, codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
-import { type Batch, readBatch, readFiltered } from '../../store/row_batches.ts';
+import { type Batch, bytesOf } from '../../store/row_batches.ts';
+import { type Candidate, searchRows } from '../../store/row_search.ts';
 import type { Store } from '../../store/store.ts';
 import type {
   CatalogObject,
   Category,
-  DroppedListOptions,
   DroppedObject,
+  DroppedPosition,
+  DroppedSearchOptions,
   UndropRequest,
   UpdateOutcome,
 } from '../object.ts';
-import { commentPattern, isVisible, type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
+import { isVisible, type ObjectRow, objectColumns, textColumns, toRfc3339 } from '../object_rows.ts';
+import { commentFilter } from '../object_search.ts';
 import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
@@ -27,8 +31,6 @@ import { commitChange, purgeNow, retainedChildren, revertChange } from './soft_d
 import { addTask, hasPrerequisites } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
 
-/** Rows per query where the caller filters the result. */
-const rowsPerQuery = 500;
 /** Maximum number of objects purged in one round. */
 const purgesPerRoundMax = 1000;
 
@@ -64,48 +66,69 @@ function toDroppedObject(context: CatalogContext, row: DroppedRow): DroppedObjec
   };
 }
 
-/** Ordered by name, then by id, which is the order of creation. Fewer than `limit` where they are large. */
-export async function listDropped(
+interface DroppedCandidate extends Candidate {
+  readonly name: string;
+  readonly isNamed: boolean;
+}
+
+/** Ordered by name, then by id, which is the order of creation. */
+export async function searchDropped(
   context: CatalogContext,
   parentId: string | null,
   category: Category,
-  { after, limit, namePattern, comment, keep }: DroppedListOptions,
-): Promise<Batch<DroppedObject>> {
-  let query = selectDropped(context)
+  { after: start, limit, namePattern, comment, keep }: DroppedSearchOptions,
+): Promise<Batch<DroppedObject, DroppedPosition>> {
+  const fitsName = namePattern === undefined ? () => true : likePattern(namePattern);
+  const fitsComment = commentFilter(comment) ?? (() => true);
+  return searchRows<DroppedCandidate, DroppedObject>({
+    limit,
+    idOf: ({ object }) => object.id,
+    async next(after, count) {
+      const rows = await droppedCandidates(context, parentId, category, after ?? start, count);
+      return rows.map((row) => {
+        const isNamed = fitsName(row.name) && keep(row);
+        return { id: row.id, name: row.name, isNamed, bytes: isNamed ? row.bytes : 0 };
+      });
+    },
+    async examine(batch) {
+      const ids = batch.filter(({ isNamed }) => isNamed).map(({ id }) => id);
+      if (ids.length === 0) return [];
+      const rows = await selectDropped(context)
+        .select('folded_comment')
+        .where('objects.id', 'in', ids)
+        .orderBy('name')
+        .orderBy('objects.id')
+        .execute();
+      return rows
+        .filter(({ folded_comment: text }) => fitsComment(text ?? ''))
+        .map((row) => toDroppedObject(context, row));
+    },
+  });
+}
+
+function droppedCandidates(
+  context: CatalogContext,
+  parentId: string | null,
+  category: Category,
+  after: DroppedPosition | undefined,
+  limit: number,
+) {
+  let query = context.store.db
+    .selectFrom('dropped_objects')
+    .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
+    .select(['objects.id', 'name', 'owner', bytesOf([...textColumns, 'purge']).as('bytes')])
+    .where('state', '=', 'dropped')
     .where('parent_id', parentId === null ? 'is' : '=', parentId)
     .where('category', '=', category)
     .where('purge_at', '>', context.clock())
     .orderBy('name')
-    .orderBy('objects.id');
-  if (comment !== undefined && comment !== '') {
-    query = query.where(sql<boolean>`folded_comment like ${commentPattern(comment)} escape '\\'`);
-  }
-  const isMatch = namePattern === undefined ? () => true : likeMatcher(namePattern);
-  const rows = {
-    read: (last: DroppedListOptions['after']) => {
-      const rest =
-        last &&
-        query.where((e) =>
-          e.or([e('name', '>', last.name), e.and([e('name', '=', last.name), e('objects.id', '>', last.id)])]),
-        );
-      return readBatch(rest ?? query, ['spec', 'purge'], rowsPerQuery);
-    },
-    fits: (row: DroppedRow) => isMatch(row.name) && keep(row),
-    sizeOf: ({ spec, purge }: DroppedRow) => spec.length + purge.length,
-  };
-  const { items, hasMore } = await readFiltered(rows, after, limit);
-  return { items: items.map((row) => toDroppedObject(context, row)), hasMore };
-}
-
-/** SQL LIKE with `\` as its escape character, evaluated here because `folded_name` holds a placeholder while the row is dropped. */
-function likeMatcher(pattern: string): (name: string) => boolean {
-  const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
-    if (escaped === undefined && match === '%') return '.*';
-    if (escaped === undefined && match === '_') return '.';
-    return (escaped ?? match).replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
-  });
-  const expression = new RegExp(`^${source}$`, 'su');
-  return (name) => expression.test(foldName(name));
+    .orderBy('objects.id')
+    .limit(limit);
+  if (after)
+    query = query.where((e) =>
+      e.or([e('name', '>', after.name), e.and([e('name', '=', after.name), e('objects.id', '>', after.id)])]),
+    );
+  return query.execute();
 }
 
 /** The dropped objects with this id or name, most recently dropped first. */

@@ -7,11 +7,12 @@ import { RetainedBytes, retainedBytesMax } from '../../access/limits/retained_by
 import type { Actor } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
-import { type Batch, readBatch } from '../../store/row_batches.ts';
+import { type Batch, bytesOf, readBatch } from '../../store/row_batches.ts';
+import { type Candidate, filterInTurns, searchRows } from '../../store/row_search.ts';
 import type { Schema } from '../../store/schema.ts';
 import { type QueryEntry, submissionTimeOf, versionOfQuery } from './history_entry.ts';
-import { bytesOfRow, replaceRows, retainedQueries, textColumns, toEntry, toRow } from './history_rows.ts';
-import { matchesFilter, type QueryFilter, toConditions } from './history_search.ts';
+import { bytesOfRow, replaceRows, retainedQueries, shownSql, textColumns, toEntry, toRow } from './history_rows.ts';
+import { hasCriteria, matcherOf, type QueryFilter, toConditions } from './history_search.ts';
 import type { StatementsOfServers } from './statements_of_servers.ts';
 
 export type { QueryEntry } from './history_entry.ts';
@@ -25,6 +26,11 @@ export interface HistoryOptions {
   readonly observe: Observe;
   /** Absent if this server alone uses the store. */
   readonly shared?: StatementsOfServers | undefined;
+}
+
+interface HistoryPage {
+  readonly after?: string | undefined;
+  readonly limit: number;
 }
 
 const flushMs = 500;
@@ -67,7 +73,7 @@ export class QueryHistory {
   }
 
   begin(entry: QueryEntry, cancel: () => void): void {
-    this.#running.set(entry.queryId, { entry, cancel });
+    this.#running.set(entry.queryId, { entry: { ...entry, sql: shownSql(entry.sql) }, cancel });
     if (entry.taskId !== null) this.#queryOfTask.set(entry.taskId, entry.queryId);
   }
 
@@ -174,29 +180,65 @@ export class QueryHistory {
   }
 
   /** Newest first: ids are ordered by time of submission. Fewer than `limit` where they are large. */
-  async list({
-    after,
-    limit,
-    ...filter
-  }: QueryFilter & { readonly after?: string | undefined; readonly limit: number }): Promise<Batch<QueryEntry>> {
+  async list({ after, limit, ...filter }: QueryFilter & HistoryPage): Promise<Batch<QueryEntry>> {
+    // Before the stored ones are read: what ends meanwhile is then in one of both.
+    const running = [...this.#running.values()].map(({ entry }) => entry);
     await this.flush();
-    let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc');
-    if (after !== undefined) query = query.where('query_id', '<', after);
-    for (const condition of toConditions(filter)) query = query.where(condition);
-    const { shared } = this.#options;
-    // What is stored of those of this server can be older than what is in memory.
-    if (shared) query = query.where(shared.isElsewhereOrEnded);
-    const batch = await readBatch(query, textColumns, limit);
-    const rows = batch.items.map(toEntry);
-    const stored = (await shared?.withQueuePositions(rows)) ?? rows;
+    const page = { after, limit };
+    const { items, hasMore, examined } = await (hasCriteria(filter)
+      ? this.#search(filter, page)
+      : this.#storedPage(filter, page));
+    const stored = (await this.#options.shared?.withQueuePositions(items)) ?? items;
+    const known = new Set(stored.map(({ queryId }) => queryId));
     // Those beyond the last one of an incomplete batch belong to a later page.
-    const until = batch.hasMore ? rows.at(-1)?.queryId : undefined;
-    const running = [...this.#running.values()]
-      .map(({ entry }) => entry)
-      .filter(({ queryId }) => (after === undefined || queryId < after) && (until === undefined || queryId > until))
-      .filter((entry) => matchesFilter(entry, filter));
-    const all = [...stored, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1));
-    return { items: all.slice(0, limit), hasMore: batch.hasMore || all.length > limit };
+    const until = hasMore ? (examined ?? stored.at(-1)?.queryId) : undefined;
+    const rest = running.filter(
+      ({ queryId }) =>
+        (after === undefined || queryId < after) && (until === undefined || queryId >= until) && !known.has(queryId),
+    );
+    const all = [...stored, ...(await filterInTurns(rest, ({ sql }) => sql.length, matcherOf(filter)))];
+    all.sort((a, b) => (a.queryId > b.queryId ? -1 : 1));
+    if (all.length > limit) return { items: all.slice(0, limit), hasMore: true };
+    return { items: all, hasMore, examined };
+  }
+
+  async #storedPage({ owner }: QueryFilter, { after, limit }: HistoryPage): Promise<Batch<QueryEntry>> {
+    let query = this.#shown().selectAll().orderBy('query_id', 'desc');
+    if (after !== undefined) query = query.where('query_id', '<', after);
+    if (owner !== undefined) query = query.where('owner', '=', owner);
+    const { items, hasMore } = await readBatch(query, { key: 'query_id', texts: textColumns }, limit);
+    return { items: items.map(toEntry), hasMore };
+  }
+
+  async #search(filter: QueryFilter, { after: start, limit }: HistoryPage): Promise<Batch<QueryEntry>> {
+    const { db } = this.#options;
+    const matches = matcherOf(filter);
+    const conditions = toConditions(filter);
+    const { items, hasMore, examined } = await searchRows({
+      limit,
+      idOf: ({ queryId }: QueryEntry) => queryId,
+      next(after: Candidate | undefined, count) {
+        let query = db.selectFrom('queries').select(['query_id as id', bytesOf(textColumns).as('bytes')]);
+        const from = after?.id ?? start;
+        if (from !== undefined) query = query.where('query_id', '<', from);
+        if (filter.owner !== undefined) query = query.where('owner', '=', filter.owner);
+        return query.orderBy('query_id', 'desc').limit(count).execute();
+      },
+      examine: async (batch) => {
+        const ids = batch.map(({ id }) => id);
+        let query = this.#shown().selectAll().where('query_id', 'in', ids);
+        for (const condition of conditions) query = query.where(condition);
+        return (await query.orderBy('query_id', 'desc').execute()).map(toEntry).filter(matches);
+      },
+    });
+    return { items, hasMore, examined: examined?.id };
+  }
+
+  /** What is stored of the statements of this server that run can be older than what is in memory. */
+  #shown() {
+    const { db, shared } = this.#options;
+    const rows = db.selectFrom('queries');
+    return shared ? rows.where(shared.isElsewhereOrEnded) : rows;
   }
 
   /** Ends the statements of other servers that are lost. */

@@ -11,6 +11,9 @@ const unknownKind = 'unknown';
 export const sqlCharactersMax = 65_536;
 const planCharactersMax = 65_536;
 
+/** The part of a text of a statement that the history has. */
+export const shownSql = (sql: string): string => truncate(sql, sqlCharactersMax);
+
 const truncate = (text: string, characters: number) =>
   (text.length > characters ? text.slice(0, characters) : text).toWellFormed();
 
@@ -18,7 +21,7 @@ const truncate = (text: string, characters: number) =>
 export function toRow(entry: QueryEntry, serverId: string | null): QueriesTable {
   return {
     query_id: entry.queryId,
-    sql: truncate(entry.sql, sqlCharactersMax),
+    sql: shownSql(entry.sql),
     kind: entry.kind ?? unknownKind,
     state: entry.state,
     warehouse: entry.warehouse,

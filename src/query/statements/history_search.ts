@@ -1,6 +1,7 @@
 // Search criteria of the statement history. The same criteria apply to running statements, which are in memory, and to finished ones,
 // which are in the store.
 import { type RawBuilder, sql } from 'kysely';
+import { containing } from '../../model/text_patterns.ts';
 import type { QueriesTable } from '../../store/schema.ts';
 import type { QueryEntry, QueryState } from './history_entry.ts';
 
@@ -57,32 +58,44 @@ function activeCriteria(filter: QueryFilter): (readonly [Criterion, string | num
   });
 }
 
-export function matchesFilter(entry: QueryEntry, filter: QueryFilter): boolean {
-  return activeCriteria(filter).every(([[operator, field], value]) => {
-    const actual = entry[field];
-    if (actual === null) return false;
-    switch (operator) {
-      case 'is':
-        return actual === value;
-      case 'contains':
-        return String(actual).toLowerCase().includes(String(value).toLowerCase());
-      case 'from':
-        return actual >= value;
-      default:
-        return actual < value;
-    }
-  });
+/** Besides the owner, by whom the store finds statements at once. */
+export const hasCriteria = ({ owner: _owner, ...filter }: QueryFilter): boolean => activeCriteria(filter).length > 0;
+
+/** Whether statements match all criteria. */
+export function matcherOf(filter: QueryFilter): (entry: QueryEntry) => boolean {
+  const tests = activeCriteria(filter).map(testOf);
+  return (entry) => tests.every((test) => test(entry));
 }
 
-/** Conditions on the table `queries`. */
+function testOf([[operator, field], value]: readonly [Criterion, string | number]): (entry: QueryEntry) => boolean {
+  const compare = comparisons[operator](value);
+  return (entry) => {
+    const actual = entry[field];
+    return actual !== null && compare(actual);
+  };
+}
+
+type Value = string | number;
+
+const comparisons: Readonly<Record<Criterion[0], (value: Value) => (actual: Value) => boolean>> = {
+  is: (value) => (actual) => actual === value,
+  contains(value) {
+    const contains = containing(String(value));
+    return (actual) => contains(String(actual));
+  },
+  from: (value) => (actual) => actual >= value,
+  before: (value) => (actual) => actual < value,
+};
+
+/** Conditions on the table `queries`, which more statements fulfil than match. */
 export function toConditions(filter: QueryFilter): RawBuilder<boolean>[] {
-  return activeCriteria(filter).map(([[operator, , name], value]) => {
+  return activeCriteria(filter).flatMap(([[operator, , name], value]) => {
     const column = sql.ref(name);
     switch (operator) {
       case 'is':
         return sql<boolean>`${column} = ${value}`;
       case 'contains':
-        return sql<boolean>`lower(${column}) like ${toLikePattern(String(value))} escape '\\'`;
+        return [];
       case 'from':
         return sql<boolean>`${column} >= ${value}`;
       default:
@@ -90,5 +103,3 @@ export function toConditions(filter: QueryFilter): RawBuilder<boolean>[] {
     }
   });
 }
-
-const toLikePattern = (part: string) => `%${part.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;

@@ -8,7 +8,7 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import type { Static, TObject } from '../../standard/type.ts';
 import { timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { type Page, pageOf, smallRows } from '../records/list_page.ts';
+import { type Page, pageOf } from '../records/list_page.ts';
 import { done, found } from '../records/outcomes.ts';
 import { idsOf, targetOf } from './grant_target.ts';
 
@@ -45,7 +45,7 @@ function record(event: AuditEvent, context: Context) {
 }
 
 async function eventsPage(context: Context, page: Page, filter: AuditFilter) {
-  const read = smallRows((part) => context.auditReader.list({ ...filter, ...part }));
+  const read = (after: string | undefined, limit: number) => context.auditReader.list({ ...filter, after, limit });
   return pageOf(page, 'event_id', read, (event) => record(event, context));
 }
 

@@ -17,7 +17,7 @@ export const browse =
     const chain = await context.catalog.require(segments);
     const restrictTo = reach === 'all' ? undefined : await authorizer.browsableChildren(principal, 'catalogs', chain);
     const read = (after: string | undefined, limit: number) =>
-      context.catalog.batch(chain.at(-1)?.id ?? null, category, { after, limit, restrictTo });
+      context.catalog.search(chain.at(-1)?.id ?? null, category, { after, limit, restrictTo });
     return pageOf(page, 'name', read, (object) => ({
       name: object.name,
       uri: uriOf(version, [...segments, segment(category, object.name)]),

@@ -8,7 +8,7 @@ import { listed } from './outcomes.ts';
 
 export type Page = Input<unknown, unknown>['page'];
 
-/** Reads the items after a key, in the order of the keys: at most `limit`, fewer where they are large. */
+/** Reads the items after a key, in the order of the keys: at most `limit`, fewer where they are large. A search can end the page. */
 export type Read<T> = (after: string | undefined, limit: number) => Promise<Batch<T>>;
 
 /** Undefined for what the caller may not see. */
@@ -41,7 +41,7 @@ export async function textsOf<T, R extends object>(
   let bytes = 0;
   let last = after;
   for (;;) {
-    const { items, hasMore } = await read(last, limit - texts.length);
+    const { items, hasMore, examined } = await read(last, limit - texts.length);
     // Together, so that what they look up is read in one statement.
     const shown = await Promise.all(items.map(async (item) => textOf(await show(item))));
     for (const [i, item] of items.entries()) {
@@ -52,6 +52,7 @@ export async function textsOf<T, R extends object>(
       last = keyOf(item);
     }
     if (!hasMore) return { texts };
+    if (examined !== undefined) return { texts, next: examined };
     if (texts.length === limit) return { texts, next: last };
   }
 }

@@ -141,7 +141,7 @@ async function shownObjects<P extends ObjectPath, K extends string>(parents: P, 
   const restrictTo = listing(category, chain, context);
   const parentId = chain.at(-1)?.id ?? null;
   const read: Read<ObjectOf<K>> = (after, limit) =>
-    context.catalog.batch(parentId, category, { after, limit, restrictTo });
+    context.catalog.search(parentId, category, { after, limit, restrictTo });
   return { chain, read };
 }
 

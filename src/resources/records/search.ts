@@ -46,7 +46,7 @@ async function findObjects<T extends object, P extends ObjectPath, K extends str
   const restrictTo = listing(category, chain, context);
   const parentId = chain.at(-1)?.id ?? null;
   const read = (after: string | undefined, limit: number) =>
-    context.catalog.batch(parentId, category, { ...by, after, limit, restrictTo });
+    context.catalog.search(parentId, category, { ...by, after, limit, restrictTo });
   const show = (object: ObjectOf<K>) =>
     toRecord([...chain, object], uriOf(context.call.version, [...segments, segment(category, object.name)]), context);
   return pageOf(page, 'name', read, show);

@@ -70,6 +70,7 @@ function mayUndrop(
 
 /** The separator of name and id in a page token: names have no control characters. */
 const tokenSeparator = '\u007f';
+const keyOf = ({ name, id }: { readonly name: string; readonly id: string }): string => `${name}${tokenSeparator}${id}`;
 
 /** One page of the dropped objects of a collection. */
 export async function searchDropped<T extends object, P extends ObjectPath, K extends string>(
@@ -82,22 +83,27 @@ export async function searchDropped<T extends object, P extends ObjectPath, K ex
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const { namePattern, comment } = body;
-  const read = (after: string | undefined, limit: number) => {
+  const read = async (after: string | undefined, limit: number) => {
     const [name, id = ''] = after?.split(tokenSeparator) ?? [];
-    return context.catalog.listDropped(parents.at(-1)?.id ?? null, category, {
+    const batch = await context.catalog.searchDropped(parents.at(-1)?.id ?? null, category, {
       after: name === undefined ? undefined : { name, id },
       limit,
       namePattern,
       comment,
       keep: (object) => mayUndrop(context, category, parents, object),
     });
+    return { ...batch, examined: batch.examined && keyOf(batch.examined) };
   };
-  const keyOf = ({ object: { name, id } }: DroppedObject) => `${name}${tokenSeparator}${id}`;
-  return pageOf(page, keyOf, read, async ({ object, droppedAt, droppedBy, undropUntil }) => {
-    const uri = uriOf(context.call.version, [...path, segment(category, object.name)]);
-    const record = await toRecord([...parents, object], uri, context);
-    return { ...record, id: object.id, droppedAt, droppedBy, undropUntil };
-  });
+  return pageOf(
+    page,
+    ({ object }) => keyOf(object),
+    read,
+    async ({ object, droppedAt, droppedBy, undropUntil }) => {
+      const uri = uriOf(context.call.version, [...path, segment(category, object.name)]);
+      const record = await toRecord([...parents, object], uri, context);
+      return { ...record, id: object.id, droppedAt, droppedBy, undropUntil };
+    },
+  );
 }
 
 /** The object to restore, and its new parent. */

@@ -5,10 +5,10 @@ import { chartBytesMax, savedQueriesApi } from '../../api/saved_queries/saved_qu
 import { ready } from '../../api/states.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import type { SavedQuerySpec } from '../../model/saved_queries.ts';
+import { containing } from '../../model/text_patterns.ts';
 import { invalidParameter } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
 import { mergePatch } from '../../standard/schema/merge_patch.ts';
-import { readFiltered } from '../../store/row_batches.ts';
 import { shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { type Page, pageOf } from '../records/list_page.ts';
@@ -49,9 +49,6 @@ const contentOf = ({ comment: _comment, properties: _properties, folder: _folder
 
 const ofOwner = (owner: string) => ({ category: 'saved_queries', parentId: null, owner }) as const;
 
-/** How many objects a search reads from the catalog at a time. */
-const searchBatchMax = 500;
-
 interface QueryFilter {
   readonly namePattern?: string;
   readonly comment?: string;
@@ -60,19 +57,13 @@ interface QueryFilter {
 }
 
 async function search({ folder, sql, ...by }: QueryFilter, { page }: { readonly page: Page }, context: Context) {
-  const text = sql?.toLowerCase();
-  const matchesFilter = ({ spec }: ObjectOf<'saved_queries'>) =>
+  const contains = sql === undefined ? () => true : containing(sql);
+  const fits = ({ spec }: ObjectOf<'saved_queries'>) =>
     (folder === undefined || spec.folder === folder || spec.folder?.startsWith(`${folder}/`) === true) &&
-    (text === undefined || spec.sql.toLowerCase().includes(text));
+    contains(spec.sql);
   const restrictTo = listing('saved_queries', [], context);
-  const all = {
-    read: (last: { readonly name: string } | undefined) =>
-      context.catalog.batch(null, 'saved_queries', { ...by, after: last?.name, limit: searchBatchMax, restrictTo }),
-    fits: matchesFilter,
-    sizeOf: ({ spec }: ObjectOf<'saved_queries'>) => JSON.stringify(spec).length,
-  };
-  const read = (name: string | undefined, limit: number) =>
-    readFiltered(all, name === undefined ? undefined : { name }, limit);
+  const read = (after: string | undefined, limit: number) =>
+    context.catalog.search(null, 'saved_queries', { ...by, after, limit, restrictTo, fits });
   return pageOf(page, 'name', read, (object) =>
     render([segment('saved_queries', object.name)], [object], context, toRecord),
   );

@@ -3,11 +3,12 @@ import { columnsApi } from '../../api/tables/columns.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { compareNames } from '../../model/names.ts';
 import type { ColumnSpec } from '../../model/records.ts';
+import { containing, likePattern } from '../../model/text_patterns.ts';
 import { formatType, parseType, TypeSyntaxError } from '../../model/types.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
-import { likePattern } from '../queries/like_pattern.ts';
+import { filterInTurns } from '../../store/row_search.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { inMemory, type Page, pageOf } from '../records/list_page.ts';
 import { versionOfObject } from '../records/object_records.ts';
@@ -50,17 +51,19 @@ function requireShown(table: Table, name: string, path: TablePath, context: Cont
 }
 
 /** Columns ordered by name, from after a name, as in every list. */
-function columnsPage(
+async function columnsPage(
   table: Table,
   page: Page,
   path: TablePath,
   context: Context,
   fits: (column: ColumnSpec) => boolean,
 ) {
-  const columns = table.spec.columns
+  const rest = table.spec.columns
     .map((column, index) => ({ column, index, name: column.name }))
-    .filter(({ column, name }) => (page.after === undefined || compareNames(name, page.after) > 0) && fits(column))
-    .sort((a, b) => compareNames(a.name, b.name));
+    .filter(({ name }) => page.after === undefined || compareNames(name, page.after) > 0);
+  const textBytes = ({ column: { name, comment = '' } }: (typeof rest)[number]) => name.length + comment.length;
+  const columns = await filterInTurns(rest, textBytes, ({ column }) => fits(column));
+  columns.sort((a, b) => compareNames(a.name, b.name));
   return pageOf(page, 'name', inMemory(columns), ({ column, index }) =>
     record(column, index, table, path, context.call.version),
   );
@@ -125,7 +128,7 @@ export const columns = implement(columnsApi, {
   search: async ({ segments, body, page }, context) => {
     const name = body.namePattern === undefined ? undefined : likePattern(body.namePattern);
     const type = body.type === undefined ? undefined : canonicalType(body.type);
-    const text = body.comment?.toLowerCase();
+    const comment = body.comment === undefined ? undefined : containing(body.comment);
     return columnsPage(
       await require(segments, context),
       page,
@@ -134,7 +137,7 @@ export const columns = implement(columnsApi, {
       (column) =>
         (name === undefined || name(column.name)) &&
         (type === undefined || formatType(column.type) === type) &&
-        (text === undefined || (column.comment ?? '').toLowerCase().includes(text)),
+        (comment === undefined || comment(column.comment ?? '')),
     );
   },
 });

@@ -30,9 +30,9 @@ async function tasksPage(page: Page, filter: TaskFilter, context: Context) {
   const { reach, principal } = context.call;
   const restrictedTo = reach === 'within' ? principal : undefined;
   const read = async (after: string | undefined, limit: number) => {
-    const { items, hasMore } = await context.tasks.list({ limit, after, of: restrictedTo, filter });
+    const { items, ...rest } = await context.tasks.list({ limit, after, of: restrictedTo, filter });
     const statements = await runningStatements(items, context);
-    return { items: items.map((task) => taskRecord(task, context, statements)), hasMore };
+    return { items: items.map((task) => taskRecord(task, context, statements)), ...rest };
   };
   return pageOf(page, 'taskId', read, (record) => record);
 }

@@ -8,7 +8,7 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { defined } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { type Page, pageOf, smallRows } from '../records/list_page.ts';
+import { type Page, pageOf } from '../records/list_page.ts';
 import { created, deleted, found } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
@@ -74,7 +74,8 @@ async function uploadsPage(
   // A token with scopes sees only uploads created with the same scopes.
   const isSeen = (file: StoredFile) =>
     owner === undefined || principal.scopes === undefined || isSameScopes(file, principal.scopes);
-  const read = smallRows((part) => context.files.list({ kind: 'upload', owner, ...part, ...filter }));
+  const read = (after: string | undefined, limit: number) =>
+    context.files.list({ kind: 'upload', owner, after, limit, ...filter });
   return pageOf(page, 'fileId', read, (file) => (isSeen(file) ? record(file, context) : undefined));
 }
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { likePattern } from '../../../src/resources/queries/like_pattern.ts';
+import { likePattern } from '../../../src/model/text_patterns.ts';
 import { deadlineMs } from '../../deadline.ts';
 
 test('the meaning of LIKE patterns', () => {

@@ -94,6 +94,18 @@ interface DroppedObject {
   readonly undropUntil: string;
 }
 
+test('dropped objects are found by a pattern with many wildcards', async () => {
+  const name = 'a'.repeat(100);
+  (await server.put(`/api/v2/databases/${name}`)).is(201);
+  (await server.delete(`/api/v2/databases/${name}`)).is(200);
+  const search = async (namePattern: string) =>
+    (await server.post('/api/v2/databases/search', { dropped: true, namePattern })).is(200).at<unknown[]>('databases')
+      .length;
+  // As a regular expression, it would not be compared with the name within a lifetime.
+  assert.equal(await search(`${'%A'.repeat(20)}b`), 0);
+  assert.equal(await search('%A'.repeat(20)), 1);
+});
+
 test('a database is restored with its contents, but not with what was dropped before it', async () => {
   const database = uri`/databases/${'with all'}`;
   (await server.put(database)).is(201);
