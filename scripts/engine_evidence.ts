@@ -38,6 +38,9 @@ What follows for a cluster of your own:
   has a row for certain, because otherwise no row could be written while a server is down.
 - **Before an insert responds, the other replicas take over its rows**, within 2 s. A server that does not takes no statements until it has caught up, so that
   a caller reads its own rows on any server.
+- **Replicas that do not count** were shown not to be read on two shards of two replicas of 24.8 (\`replicated_ring/replicas_not_read.test.ts\`): one that is disabled, not
+  registered or behind, by aggregates, searches by key, joins, subqueries, views, exports, copies, checksums, \`INSERT ... SELECT\` and DELETE on any server. It refuses to be
+  read while its part of a statement is analyzed, also where it has none of the rows; 26.7 does that, too, on nodes that cannot replicate.
 - **A server that was killed answers with what it has, which may be nothing**, until its former session with Keeper has expired, and none of its
   columns in \`system.replicas\` shows it. It counts again when its replicas are active by a session of its own process, and it has the parts that
   others have.

@@ -127,6 +127,8 @@ export interface ServerIdentity {
   readonly replicaCount: number;
   /** The number of servers that its definition of the cluster has; absent where it was stored by an earlier release. */
   readonly memberCount?: number;
+  /** Its place among the replicas of its shard in its definition of the cluster, from 1; absent where that does not say which of them it is. */
+  readonly position?: number;
   /** Whether it can replicate tables. */
   readonly replicates: boolean;
 }

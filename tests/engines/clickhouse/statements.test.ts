@@ -5,13 +5,17 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { parseError, serverFailure } from '../../../src/engines/clickhouse/connection/clickhouse_error.ts';
+import { isUncounted, parseError, serverFailure } from '../../../src/engines/clickhouse/connection/clickhouse_error.ts';
 import { HttpServer } from '../../../src/engines/clickhouse/connection/http_server.ts';
+import { namesOf } from '../../../src/engines/clickhouse/names.ts';
+import { readSettings } from '../../../src/engines/clickhouse/query/statement_settings.ts';
+import { qualifiedName } from '../../../src/engines/clickhouse/sql/identifiers.ts';
 import type { PageReady } from '../../../src/engines/port/statements.ts';
 import { Failure, outcomeOf } from '../../../src/standard/failure.ts';
 import { definitionOf, failureOf, MiB, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { accessTo, engineOn } from './engine.ts';
+import { deployedUser } from './ring/deployed_user.ts';
 import { missingRing, startRing } from './ring/ring.ts';
 
 /** The rows up to the end of a page, as a reader finds them when it is reported: in memory, or in the file. */
@@ -262,6 +266,38 @@ describe('statements', { skip: missingRing }, async () => {
       results.push({ rows: await rowsIn(table), sums });
     }
     assert.deepEqual(results[0], results[1]);
+  });
+
+  // Nodes of this version do not replicate: it is asked for what the statements of clusters that do are sent with.
+  test('a server that does not count for a statement refuses to be read, also where it has no such row', async () => {
+    await world.table('counted', { id: 'INT' });
+    await run('INSERT INTO counted SELECT number FROM numbers(3)');
+    const table = { catalog: world.catalog.name, database: world.database, table: 'counted' };
+    const server = new HttpServer({
+      name: 'node1',
+      url: ring.nodes[0]?.url ?? '',
+      credentials: async () => deployedUser,
+      hosts: undefined,
+    });
+    const [{ id } = { id: '' }] = await server.rows<{ id: string }>({
+      sql: 'SELECT toString(serverUUID()) AS id',
+      timeoutMs: deadlineMs(10_000),
+    });
+    const read = (what: string, ids: readonly string[]) => {
+      const settings = readSettings({ countedReplicas: () => ({ ids, first: 0 }) }, server, [table]);
+      const sql = `SELECT ${what.replace('FROM', `AS n FROM ${qualifiedName(namesOf(table))}`)}`;
+      return server.rows({ sql, settings, timeoutMs: deadlineMs(10_000) });
+    };
+    for (const [what, rows] of [
+      ['toUInt8(count()) FROM', [{ n: 3 }]],
+      ['max(id) FROM', [{ n: 2 }]],
+      ['id FROM WHERE id = 1', [{ n: 1 }]],
+      ['id FROM WHERE id = 9', []],
+    ] as const) {
+      await assert.rejects(read(what, ['another one']), isUncounted);
+      assert.deepEqual(await read(what, ['another one', id]), rows);
+    }
+    await server.close();
   });
 
   test('a write that fails on one of its rows changes none of them', async () => {

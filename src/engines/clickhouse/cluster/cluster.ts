@@ -9,16 +9,18 @@ import { wasLost } from '../../engine_lost.ts';
 import type { Replica } from '../../port/backends.ts';
 import type { ClusterAccess, EngineWarehouseOptions } from '../../port/engine.ts';
 import type { TableName } from '../../port/refs.ts';
-import { serverFailure } from '../connection/clickhouse_error.ts';
+import { isUncounted, picksMax, serverFailure } from '../connection/clickhouse_error.ts';
 import type {
   ClickHouseCluster,
   ClickHouseServer,
+  CountedReplicas,
   OnAnyOptions,
   OnEachOptions,
   TakeOverOptions,
 } from '../connection/server.ts';
 import { AlteredTables } from './altered_tables.ts';
 import { CatchUp, type CatchUpOptions } from './catch_up.ts';
+import { countedReplicas } from './counted_replicas.ts';
 import { DisabledReplicas } from './disabled_replicas.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
@@ -248,6 +250,11 @@ export class Cluster implements ClickHouseCluster {
     return current.length > 0 ? current : identities(this.members());
   }
 
+  countedReplicas({ name }: Pick<ClickHouseServer, 'name'>): CountedReplicas | undefined {
+    if (!this.isReplicated || this.shardCount <= 1) return undefined;
+    return countedReplicas(this.#available(), this.member(name));
+  }
+
   requireAllCopies(): void {
     const disabled = this.#disabledCopies();
     if (disabled > 0) throw notEnough(this.#enabled().length + disabled, this.#available().length);
@@ -339,7 +346,14 @@ export class Cluster implements ClickHouseCluster {
   }
 
   async onAny<T>(work: (server: ClickHouseServer) => Promise<T>, options: OnAnyOptions = {}): Promise<T> {
-    return this.#onOneOf(() => this.#available(), work, options);
+    return this.#onOneOf(() => this.#readers(), work, options);
+  }
+
+  /** Where there are such, the servers that can be told a replica that counts of each other shard. */
+  #readers(): Member[] {
+    const available = this.#available();
+    const fitting = available.filter(({ counted }) => this.countedReplicas(counted)?.first !== undefined);
+    return fitting.length > 0 ? fitting : available;
   }
 
   async onEach<T>(
@@ -396,16 +410,18 @@ export class Cluster implements ClickHouseCluster {
 
   /**
    * Runs on the server with the least load, and once more on another one if the first is lost, has done nothing or only read, and has not
-   * answered anything or `work` is whole.
+   * answered anything or `work` is whole. Likewise if the server has picked a replica that does not count.
    */
   async #onOneOf<T>(
     candidates: () => readonly Member[],
     work: (server: ClickHouseServer) => Promise<T>,
-    { shard, isWhole = false }: OnAnyOptions & { readonly shard?: number },
+    { shard, isWhole = false, isUnread }: OnAnyOptions & { readonly shard?: number },
   ): Promise<T> {
     let failed: Member | undefined;
-    for (;;) {
-      const member = this.#leastLoaded(candidates().filter((candidate) => candidate !== failed));
+    let avoided: Member | undefined;
+    for (let picks = 1; ; ) {
+      const left = candidates().filter((candidate) => candidate !== failed);
+      const member = this.#leastLoaded(left.filter((candidate) => candidate !== avoided)) ?? left[0];
       if (!member) throw failed || shard === undefined ? notEnough(1, 0) : noReplica([shard]);
       const tracker = new ReadTracker(member.counted);
       try {
@@ -417,7 +433,11 @@ export class Cluster implements ClickHouseCluster {
         if (failure instanceof Failure && failure.code === 'REPLICAS_UNAVAILABLE' && failure.outcome === undefined) {
           await this.#checkAll();
           const missing = this.#missingShards();
-          throw missing.length > 0 ? noReplica(missing) : failure;
+          if (missing.length > 0) throw noReplica(missing);
+          const mayRead = tracker.hasOnlyRead && (isWhole || (isUnread?.() ?? !tracker.hasBytes));
+          if (!mayRead || !isUncounted(error) || picks++ >= picksMax) throw failure;
+          avoided = member;
+          continue;
         }
         if (failed || !wasLost(failure) || !(failure instanceof Failure)) throw failure;
         const mayRepeat = failure.outcome === 'notApplied' || tracker.hasOnlyRead;

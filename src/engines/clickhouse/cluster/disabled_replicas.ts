@@ -1,5 +1,6 @@
 // Disabled servers of a cluster that replicates with several shards. They take no statements, but the definition of the cluster has them: each other
-// server picks itself which replica of another shard it reads, and knows its table only by the name. So they follow the names of tables.
+// server picks itself to which replica of another shard it gives the rows of an insert, one that counts if it reaches it, and knows its table only
+// by the name. So they follow the names of tables.
 import { Failure } from '../../../standard/failure.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { isAbsent } from '../replication/server_errors.ts';
@@ -8,7 +9,7 @@ import type { Member } from './member.ts';
 export class DisabledReplicas {
   readonly #members: () => readonly Member[];
 
-  /** @param members those that others read although they are disabled. */
+  /** @param members those to which others may give rows although they are disabled. */
   constructor(members: () => readonly Member[]) {
     this.#members = members;
   }
@@ -29,7 +30,7 @@ export class DisabledReplicas {
         if (!member.answers) throw new Error('the disabled server does not respond');
         await work(member.server);
       } catch (error) {
-        // It has no table by this name that others could read.
+        // It has no table by this name that could be given rows.
         if (isAbsent(error)) return;
         member.missesNames = true;
         if (gives) throw this.#doesNotFollow([member], error);
@@ -43,7 +44,7 @@ export class DisabledReplicas {
     const needed = this.#members().length;
     return new Failure(
       'NOT_ENOUGH_BACKENDS',
-      `the disabled backend ${JSON.stringify(behind[0]?.name)} does not follow changes of names, and other backends read its tables`,
+      `the disabled backend ${JSON.stringify(behind[0]?.name)} does not follow changes of names, and other backends give rows to its tables`,
       { needed, available: needed - behind.length },
       { cause, outcome: 'notApplied' },
     );

@@ -56,7 +56,8 @@ export async function readIdentity(
     throw unsuitable('cluster', 'the server has no macros shard and replica, by which tables are replicated');
   if (replicates && members.some(({ internal_replication }) => internal_replication === 0))
     throw unsuitable('cluster', 'the definition of the cluster must have internal_replication in each shard');
-  return { id, shard, replica, shardCount, replicaCount, memberCount: members.length, replicates };
+  const identity = { id, shard, replica, shardCount, replicaCount, memberCount: members.length, replicates };
+  return own ? { ...identity, position: own.replica_num } : identity;
 }
 
 /**

@@ -1,5 +1,6 @@
 // Errors of a server: how they are read from a response, and the failures that callers see. A message of a server can have host names,
 // names of stored objects and its version: none of them is shown.
+import { randomUUID } from 'node:crypto';
 import type { Code, RequestOutcome } from '../../../standard/codes.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { EngineLost } from '../../engine_lost.ts';
@@ -39,6 +40,8 @@ interface Condition {
 
 const cancelled: Condition = { code: 'STATEMENT_CANCELLED', message: 'the statement was cancelled' };
 const noReplica: Condition = { code: 'REPLICAS_UNAVAILABLE', message: 'no replica of a shard is available' };
+/** In the error of a replica that does not count and was to be read (query/statement_settings.ts). */
+export const uncountedMark = `uncounted replica ${randomUUID()}`;
 const noQuorum: Condition = {
   code: 'REPLICAS_UNAVAILABLE',
   message: 'too few replicas are available to store rows',
@@ -108,7 +111,17 @@ export function missingPrivilege({ code, message }: ClickHouseError): string | u
   return `lacks ${privilege === undefined ? 'a privilege' : `the privilege ${privilege}`}`;
 }
 
+/** Whether a server has picked a replica that does not count: another one may be read. */
+export const isUncounted = (error: unknown): boolean =>
+  error instanceof ClickHouseError
+    ? error.message.includes(uncountedMark)
+    : error instanceof Failure && isUncounted(error.cause);
+
+/** How often a read is begun whose server picks replicas that do not count. */
+export const picksMax = 8;
+
 function conditionOf(error: ClickHouseError): Condition | undefined {
+  if (isUncounted(error)) return noReplica;
   const lack = missingPrivilege(error);
   if (lack !== undefined) return { ...refused, message: `the user of the warehouse ${lack} on its servers` };
   return error.code === memoryExceeded && sharedMemory.test(error.message) ? outOfMemory : conditions[error.code];

@@ -42,6 +42,8 @@ export interface ClickHouseServer {
 export interface OnAnyOptions {
   /** The work passes nothing on before it ends: if it only reads, it can also be repeated when it has received something. */
   readonly isWhole?: boolean;
+  /** Whether nothing was passed on until now; absent: nothing if nothing was received. */
+  readonly isUnread?: () => boolean;
 }
 
 export interface OnEachOptions {
@@ -56,6 +58,14 @@ export interface TakeOverOptions {
   readonly from?: ClickHouseServer | undefined;
   /** From 1. Absent: of all shards. */
   readonly shard?: number | undefined;
+}
+
+/** The replicas that count, of all shards, where the definition of the cluster has others, too. */
+export interface CountedReplicas {
+  /** As the servers know themselves. */
+  readonly ids: readonly string[];
+  /** The place, from 0, at which each shard whose replica a server picks has one that counts; undefined: there is none. */
+  readonly first: number | undefined;
 }
 
 export interface ClickHouseCluster {
@@ -82,6 +92,11 @@ export interface ClickHouseCluster {
    * changed without it.
    */
   requireAllCopies(): void;
+  /**
+   * Which replicas count for a statement on `server`, which picks those of other shards itself. Undefined: all of the definition of the cluster do,
+   * or none is picked.
+   */
+  countedReplicas(server: Pick<ClickHouseServer, 'name'>): CountedReplicas | undefined;
   /** Runs on one available server of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */
   onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]>;
   /** The available servers of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */

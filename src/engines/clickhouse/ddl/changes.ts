@@ -114,7 +114,7 @@ async function applyChange(
   const { disabledReplicas } = cluster;
   const gives = givesNames.has(change.kind);
   if (gives) disabledReplicas.requireFollowed();
-  // First on servers that are read although they are disabled: until the others follow, they are not, because they lack the name.
+  // First on servers that may be given rows although they are disabled: until the others follow, they are not, because they lack the name.
   const onDisabled = async (work: (tables: ServerTables) => Promise<void>) => {
     if (takesNames.has(change.kind)) await disabledReplicas.follow(run(work), { gives });
   };

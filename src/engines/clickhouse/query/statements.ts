@@ -14,7 +14,7 @@ import { watchProgress } from './progress.ts';
 import { readResult } from './result_stream.ts';
 import { rowsFormat, rowsSettings } from './row_lines.ts';
 import { RunningWrites } from './running_writes.ts';
-import { callerSettings } from './statement_settings.ts';
+import { callerSettings, readSettings } from './statement_settings.ts';
 import { executeWrite } from './writes.ts';
 
 export type StatementMethods = Pick<EngineWarehouse, 'execute' | 'recordStep' | 'explain'>;
@@ -78,8 +78,19 @@ async function executeSelect(
     isOfCaller: true,
     signal: options.signal,
   };
+  let isUnread = true;
+  const onPage: ExecuteOptions['onPage'] =
+    options.onPage &&
+    ((page) => {
+      isUnread = false;
+      options.onPage?.(page);
+    });
   try {
-    const result = await context.cluster.onAny((server) => streamed(server, call, confirm, options));
+    const read = (server: ClickHouseServer) => {
+      const settings = { ...call.settings, ...readSettings(context.cluster, server, bound.analysis.reads) };
+      return streamed(server, { ...call, settings }, confirm, { ...options, onPage });
+    };
+    const result = await context.cluster.onAny(read, { isUnread: () => isUnread });
     return { result, ran: bound };
   } catch (error) {
     if (!distributed || !isOfLocalTable(error)) throw bound.toFailure(error);

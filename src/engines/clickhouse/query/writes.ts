@@ -32,8 +32,8 @@ export async function executeWrite(
       const work = { parameters, timeoutMs, signal, progress, takeStep, attempt, toFailure };
       const rowCount =
         write.kind === 'insert'
-          ? await insertSelect(context, { ...work, write })
-          : await mutate(context, { ...work, write });
+          ? await insertSelect(context, { ...work, write, reads: analysis.reads })
+          : await mutate(context, { ...work, write, reads: analysis.reads });
       return countResult(rowCount);
     });
   } finally {

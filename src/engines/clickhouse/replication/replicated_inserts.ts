@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
-import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
+import type { ClickHouseServer, ServerCall, StoredNames } from '../connection/server.ts';
 import { blockSettings } from '../rows/block_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { replicationFeatures } from './replication_features.ts';
@@ -41,6 +41,8 @@ export interface ReplicatedInsertOptions {
   /** For how long after the first failure it is sent again. Absent: all of the time. */
   readonly repeatMs?: number;
   readonly signal?: AbortSignal | undefined;
+  /** Further settings of the INSERT on a server. */
+  readonly settingsOn?: (server: ClickHouseServer) => ServerCall['settings'];
   /**
    * Whether another process has completed the insert; throws CHANGE_IN_PROGRESS if the insert was undone. Asked before a batch is sent again: a
    * server has forgotten the token of rows that were deleted since then, and would store them again.
@@ -136,7 +138,7 @@ async function insertBatch(
 async function insertOnce(
   server: ClickHouseServer,
   batch: ReplicatedBatch,
-  { replicasOfShard, signal }: ReplicatedInsertOptions,
+  { replicasOfShard, settingsOn, signal }: ReplicatedInsertOptions,
   timeoutMs: number,
 ): Promise<void> {
   const features = replicationFeatures(server.version);
@@ -146,7 +148,7 @@ async function insertOnce(
     sql: `INSERT INTO ${qualifiedName(batch.names)} (${columns.map(quoteIdentifier).join(', ')}) ${reading} FORMAT ${format}`,
     data,
     gzip: true,
-    settings: settingsOf(batch, features.insertTokens, replicasOfShard),
+    settings: { ...settingsOn?.(server), ...settingsOf(batch, features.insertTokens, replicasOfShard) },
     timeoutMs: Math.ceil(timeoutMs / 1000) * 1000,
     signal,
   });

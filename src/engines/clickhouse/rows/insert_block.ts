@@ -4,7 +4,9 @@ import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../port/refs.ts';
 import type { InsertStep } from '../../port/rows.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
+import { writeSettings } from '../query/statement_settings.ts';
 import type { ReplicatedBatch } from '../replication/replicated_inserts.ts';
 import { takeRows } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
@@ -75,7 +77,9 @@ async function insertReplicated(
   const { replicasOfShard } = cluster;
   const timeoutMs = spec.statementTimeoutSeconds * 1000;
   const servers = cluster.availableServers();
-  const from = await inserts.insert(block, { servers, replicasOfShard, timeoutMs, repeatMs, isCompleted });
+  const settingsOn = (server: ClickHouseServer) => writeSettings(cluster, server);
+  const options = { servers, replicasOfShard, timeoutMs, repeatMs, isCompleted, settingsOn };
+  const from = await inserts.insert(block, options);
   const { database, localTable: table } = block.names;
   // Whoever has completed it has also seen to it that the replicas that are read have the rows.
   if (from && replicasOfShard > 1)

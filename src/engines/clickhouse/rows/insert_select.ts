@@ -2,8 +2,9 @@
 // none, and once for each step.
 import { randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
+import type { TableName } from '../../port/refs.ts';
 import type { ReportProgress } from '../../port/work.ts';
-import { serverFailure } from '../connection/clickhouse_error.ts';
+import { isUncounted, picksMax, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import {
@@ -17,7 +18,7 @@ import {
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { watchProgress } from '../query/progress.ts';
-import { callerSettings } from '../query/statement_settings.ts';
+import { callerSettings, readSettings } from '../query/statement_settings.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { stepsOf } from '../steps/recorded_write.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
@@ -29,6 +30,8 @@ export type BoundInsert = Extract<BoundWrite, { readonly kind: 'insert' }>;
 
 export interface InsertSelect {
   readonly write: BoundInsert;
+  /** What the query reads. */
+  readonly reads: readonly TableName[];
   readonly parameters: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
@@ -44,27 +47,32 @@ export interface InsertSelect {
 
 /** @returns the number of rows. Throws CONSTRAINT_VIOLATED. */
 export async function insertSelect(context: WarehouseContext, work: InsertSelect): Promise<number> {
-  const { catalog, database, table } = work.write.table;
-  const names = namesOf({ catalog: catalog.name, database, table });
-  const id = randomUUID();
-  const number = loadNumber(id);
-  const staging = stagingName(id, id);
-  const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
-  let size: StagedSize;
-  try {
-    size = await stage(context, work, { load, table: names.table, number });
-  } catch (error) {
-    await context.endedStaging.drop(staging);
-    throw error;
-  }
-  const { rowCount, partitions } = size;
+  const { load, number, rowCount, partitions } = await staged(context, work);
   const step = work.takeStep();
   const { attempt = '' } = work;
   // Partitions are published one by one.
   const isInParts = partitions > 1;
   const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], { rowCount, attempt, isInParts });
-  await publishStaged(context, catalog, { load, number }, recorded);
+  await publishStaged(context, work.write.table.catalog, { load, number }, recorded);
   return rowCount;
+}
+
+/** In tables of their own for each attempt: another one follows if a server has picked a replica that does not count for the query. */
+async function staged(context: WarehouseContext, work: InsertSelect) {
+  const { catalog, database, table } = work.write.table;
+  const names = namesOf({ catalog: catalog.name, database, table });
+  for (let picks = 1; ; picks++) {
+    const id = randomUUID();
+    const number = loadNumber(id);
+    const staging = stagingName(id, id);
+    const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
+    try {
+      return { load, number, ...(await stage(context, work, { load, table: names.table, number })) };
+    } catch (error) {
+      await context.endedStaging.drop(staging);
+      if (!isUncounted(error) || picks === picksMax) throw error;
+    }
+  }
 }
 
 /** Nothing of this is seen by anybody: whatever fails, nothing was inserted. */
@@ -85,7 +93,11 @@ async function stage(
         queryId,
         sql: `INSERT INTO ${into} (${work.write.columns.map(quoteIdentifier).join(', ')})\n${query}`,
         parameters: work.parameters,
-        settings: { ...callerSettings(context), max_partitions_per_insert_block: 0 },
+        settings: {
+          ...callerSettings(context),
+          ...readSettings(cluster, server, work.reads),
+          max_partitions_per_insert_block: 0,
+        },
         timeoutMs: work.timeoutMs,
         isOfCaller: true,
         signal: work.signal,

@@ -3,6 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { wasLost } from '../../engine_lost.ts';
+import type { TableName } from '../../port/refs.ts';
 import type { ReportProgress } from '../../port/work.ts';
 import { requireTable } from '../cluster/missing_tables.ts';
 import { ReadTracker } from '../cluster/read_tracker.ts';
@@ -11,7 +12,7 @@ import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.t
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
-import { callerSettings, columnsBeforeAliases } from '../query/statement_settings.ts';
+import { callerSettings, columnsBeforeAliases, readSettings } from '../query/statement_settings.ts';
 import { isWaiting, serverCodeOf } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withClaim } from '../steps/claim.ts';
@@ -35,6 +36,8 @@ export type BoundMutation = Exclude<BoundWrite, { readonly kind: 'insert' }>;
 
 export interface Mutation {
   readonly write: BoundMutation;
+  /** What the condition and the new values read, with the table itself. */
+  readonly reads: readonly TableName[];
   readonly parameters: Readonly<Record<string, string>>;
   /** As `signal`. */
   readonly timeoutMs: number;
@@ -172,7 +175,7 @@ async function newValues(
 /** Counts the rows, computes the new values of all of them, and refuses nulls. */
 async function checkedCount(
   context: WarehouseContext,
-  { write, parameters, timeoutMs, signal }: Mutation,
+  { write, reads, parameters, timeoutMs, signal }: Mutation,
   table: string,
   values: readonly NewValue[],
 ): Promise<number> {
@@ -181,10 +184,12 @@ async function checkedCount(
     isNullable ? `'0' AS n${i}` : `toString(countIf(isNull(${sql}))) AS n${i}`,
   );
   const sql = `SELECT ${['toString(count()) AS n', ...computed, ...nulls].join(', ')} FROM ${table} WHERE (\n${write.where}\n)`;
-  const settings = { ...callerSettings(context), ...columnsBeforeAliases, readonly: 1 };
-  const [row] = await context.cluster.onAny((server) =>
-    server.rows<Readonly<Record<string, string>>>({ sql, parameters, settings, timeoutMs, isOfCaller: true, signal }),
-  );
+  const call = { sql, parameters, timeoutMs, isOfCaller: true, signal };
+  const [row] = await context.cluster.onAny((server) => {
+    const reading = readSettings(context.cluster, server, reads);
+    const settings = { ...callerSettings(context), ...reading, ...columnsBeforeAliases, readonly: 1 };
+    return server.rows<Readonly<Record<string, string>>>({ ...call, settings });
+  });
   values.forEach(({ column }, i) => {
     if (Number(row?.[`n${i}`] ?? 0) > 0)
       throw new Failure('CONSTRAINT_VIOLATED', `the column "${column}" is not nullable; nothing was changed`);

@@ -13,7 +13,7 @@ import type { LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../port/refs.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
-import { columnsBeforeAliases, currentReplicas } from '../query/statement_settings.ts';
+import { columnsBeforeAliases, readSettings } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 
@@ -33,12 +33,17 @@ export async function checksumTable(
   { catalog, database, table, columns }: TableToSum,
   signal: AbortSignal,
 ): Promise<TableChecksum> {
-  const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
+  const name = { catalog: catalog.name, database, table };
+  const from = qualifiedName(namesOf(name));
   const read = async (values: readonly string[], source: string): Promise<string[]> => {
     const sql = `SELECT ${values.map((value, i) => `toString(${value}) AS s${i}`).join(', ')} FROM ${source}`;
-    const all = { ...settings, ...currentReplicas(cluster) };
-    const call = { sql, timeoutMs: checksumMsMax, isOfCaller: true, signal, settings: all };
-    const [row] = await cluster.onAny((server) => server.rows<Readonly<Record<string, string>>>(call));
+    const call = { sql, timeoutMs: checksumMsMax, isOfCaller: true, signal };
+    const [row] = await cluster.onAny((server) =>
+      server.rows<Readonly<Record<string, string>>>({
+        ...call,
+        settings: { ...settings, ...readSettings(cluster, server, [name]) },
+      }),
+    );
     if (!row) throw new Error('an aggregation returned no row');
     return values.map((_, i) => row[`s${i}`] ?? '0');
   };

@@ -4,9 +4,10 @@ import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../port/refs.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
-import { columnsBeforeAliases, currentReplicas } from '../query/statement_settings.ts';
+import { columnsBeforeAliases, readSettings } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 
 const copyMsMax = 24 * 3600 * 1000;
@@ -23,20 +24,22 @@ export async function writeCopy(
   path: string,
   { signal, rowsMax }: { readonly signal: AbortSignal; readonly rowsMax?: number | undefined },
 ): Promise<void> {
-  const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
+  const name = { catalog: catalog.name, database, table };
+  const from = qualifiedName(namesOf(name));
   const values = columns.map(({ name, type }) => `${stored(quoteIdentifier(name), type)} AS ${quoteIdentifier(name)}`);
   const limit = rowsMax === undefined ? '' : ` LIMIT ${rowsMax}`;
   const sql = `SELECT ${values.join(', ')} FROM ${from}${limit} FORMAT Parquet`;
-  await cluster.onAny(async (server) => {
+  const write = async (server: ClickHouseServer) => {
     const stream = await server.stream({
       sql,
-      settings: { ...settings, ...currentReplicas(cluster) },
+      settings: { ...settings, ...readSettings(cluster, server, [name]) },
       timeoutMs: copyMsMax,
       isOfCaller: true,
       signal,
     });
     await pipeline(stream, createWriteStream(path, { mode: 0o600 }), { signal });
-  });
+  };
+  await cluster.onAny(write, { isUnread: () => true });
 }
 
 function stored(column: string, { kind }: LogicalType): string {

@@ -1,0 +1,57 @@
+// Which replicas count for a statement on a server, and at which place of the definition of the cluster each other shard has one of them.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { countedReplicas } from '../../../../src/engines/clickhouse/cluster/counted_replicas.ts';
+import type { ServerIdentity } from '../../../../src/model/records.ts';
+
+const shardCount = 3;
+const replicaCount = 2;
+/** `2.1`: the first replica of the second shard. */
+const member = (id: string, defined: Partial<ServerIdentity> = {}) => {
+  const [shard = 0, position = 0] = id.split('.').map(Number);
+  const cluster = { shardCount, replicaCount, memberCount: shardCount * replicaCount, replicates: true };
+  return { shard, identity: { id, shard, replica: `r${position}`, position, ...cluster, ...defined } };
+};
+const all = ['1.1', '1.2', '2.1', '2.2', '3.1', '3.2'];
+const without = (...lost: readonly string[]) => all.filter((id) => !lost.includes(id)).map((id) => member(id));
+
+describe('the replicas that count', () => {
+  test('are not told while all of the definition do', () => {
+    assert.equal(countedReplicas(without(), member('1.1')), undefined);
+  });
+
+  test('are told with the first place at which all other shards have one', () => {
+    const { ids, first } = countedReplicas(without('2.1'), member('1.1')) ?? {};
+    assert.deepEqual(
+      ids,
+      all.filter((id) => id !== '2.1'),
+    );
+    assert.equal(first, 1);
+    assert.equal(countedReplicas(without('2.2'), member('1.1'))?.first, 0);
+  });
+
+  test('a server reads its own rows', () => {
+    assert.equal(countedReplicas(without('1.2'), member('1.1'))?.first, 0);
+    const lost = without('2.1', '3.2');
+    assert.equal(countedReplicas(lost, member('1.1'))?.first, undefined);
+    assert.equal(countedReplicas(lost, member('2.2'))?.first, 0);
+    assert.equal(countedReplicas(lost, member('3.1'))?.first, 1);
+  });
+
+  test('are told where one of the definition is not registered', () => {
+    const others = without('3.2').map(({ identity }) => member(identity.id, { memberCount: 6 }));
+    assert.deepEqual(countedReplicas(others, member('1.1'))?.ids.includes('3.2'), false);
+    assert.equal(countedReplicas([member('1.1', { memberCount: 1 })], member('1.1')), undefined);
+  });
+
+  test('have no first place where definitions do not say which server is which', () => {
+    const unplaced = without('2.1').map(({ shard, identity: { position: _, ...identity } }) => ({ shard, identity }));
+    const counted = countedReplicas(unplaced, unplaced[0]);
+    assert.equal(counted?.ids.length, 5);
+    assert.equal(counted?.first, undefined);
+  });
+
+  test('where none does, none is told', () => {
+    assert.deepEqual(countedReplicas([], undefined), { ids: [], first: undefined });
+  });
+});
