@@ -20,7 +20,7 @@ const modifierWords = new Set([
 
 /** Undefined if the text is not a CREATE VIEW statement. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
 export function parseCreateView(sql: string): ParsedCreateView | undefined {
-  if (!/^(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*create\b/i.test(sql)) return undefined;
+  if (!/^create\b/i.test(sql.slice(blankEnd(sql)))) return undefined;
   const tokens = tokensOf(sql);
   const word = (i: number) => upperWord(tokens[i]);
   const viewIndex = tokens.findIndex((_, i) => i > 0 && !modifierWords.has(word(i)));
@@ -45,6 +45,16 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
   }
   const text = sql.slice(query.start, tokens.at(-1)?.end);
   return parsedView({ parts, columns, query: text }, quoteIdentifier, (inside) => inside);
+}
+
+/** One at a time: as a repetition, each comment could also end with any later one, which takes a time without bounds. */
+const blank = /\s+|--[^\n]*\n|\/\*[\s\S]*?\*\//y;
+
+/** Where the white space and the comments before a statement end. */
+function blankEnd(sql: string): number {
+  let end = 0;
+  for (blank.lastIndex = 0; blank.test(sql); ) end = blank.lastIndex;
+  return end;
 }
 
 const nameTokens: NameTokens<Token> = { textOf: ({ text }) => text, isName, nameOf };
