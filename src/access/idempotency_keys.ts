@@ -135,6 +135,15 @@ export class IdempotencyKeys {
     });
   }
 
+  /** Whether another server runs the request with the key. */
+  async isHeldElsewhere(owner: string, key: string): Promise<boolean> {
+    if (!this.#holder.isShared) return false;
+    const { db } = this.#store;
+    const query = db.selectFrom('idempotency_keys').select(['state', 'leased_by', 'lease_until']);
+    const known = await query.where('owner', '=', owner).where('key', '=', key).executeTakeFirst();
+    return known?.state === 'begun' && this.#holder.isTaken(known, this.#clock());
+  }
+
   /** Whether the key was used before. */
   async isKnown(owner: string, key: string): Promise<boolean> {
     const { db } = this.#store;

@@ -81,6 +81,7 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     threadsMax: settings.bodyThreadsMax,
     memoryBytesMax: settings.bodyThreadMemoryBytesMax,
     timeoutMs: settings.bodyThreadTimeoutMs,
+    heldMsMax: settings.bodyThreadTimeoutMs,
   });
   const { forwarder, forwarding } = forwardingOf(parts);
   const { clientAddressOf } = parts.transport;

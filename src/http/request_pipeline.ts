@@ -251,7 +251,7 @@ export class RequestPipeline<Context> {
         authorize: () => this.#authorizeHere(route, call, answer),
         authenticateAgain: () => this.#authenticateAgain(call),
         requireQueueCapacity: () => this.#requireQueueCapacity(route, call),
-        body: () => this.#body(incoming, outgoing, route, call, true),
+        receive: () => this.#receive(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
       };
       return await this.#keyed.respond({ incoming, route, call, key, query, steps });
@@ -261,7 +261,7 @@ export class RequestPipeline<Context> {
     if (authorization) await authorization;
     if (endpoint.queued) await this.#requireQueueCapacity(route, call);
     const body = endpoint.body
-      ? await this.#body(incoming, outgoing, route, call, false)
+      ? await (await this.#receive(incoming, outgoing, route, call, false))()
       : noBody(incoming, endpoint.verb);
     const { run, successResponse } = await this.#prepare(route, call, incoming, body, query);
     return successResponse(await run());
@@ -440,20 +440,23 @@ export class RequestPipeline<Context> {
       this.#options.audit.enqueue(actor.id === '' ? anonymousActor(actor) : actor, { outcome: code });
   }
 
-  /** Undefined when the endpoint takes no body. */
-  async #body(
+  /** Receives the body. Returns a function that parses and checks it; undefined when the endpoint takes no body. */
+  async #receive(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     route: Route<Context>,
     { principal, session, actor }: RequestContext,
     digested: boolean,
-  ): Promise<Record<string, unknown> | undefined> {
+  ): Promise<() => Promise<Record<string, unknown> | undefined>> {
     const { endpoint, nameInPath } = route;
-    if (!endpoint.body) return noBody(incoming, endpoint.verb);
+    if (!endpoint.body) {
+      const none = noBody(incoming, endpoint.verb);
+      return async () => none;
+    }
     const { bodies, forwarding } = this.#options;
     const kept: { bytes?: Uint8Array } = {};
     const mayForward = forwarding?.dependsOnBody(route);
-    const fields = await bodies.read({
+    const parse = await bodies.receive({
       incoming,
       outgoing,
       endpoint: endpoint as Endpoint,
@@ -468,11 +471,14 @@ export class RequestPipeline<Context> {
         : undefined,
       charge: (cost) => this.#options.limits.charge(principal.id, actor.address, cost),
     });
-    // The name in the path takes precedence over the body (rest-standard A5).
-    const body = nameInPath === undefined ? fields : { ...fields, [nameFieldOf(endpoint)]: nameInPath };
-    const message = { incoming, outgoing, requestId: actor.requestId, isRoot: isRoot(session), body: kept.bytes };
-    if (mayForward) await forwarding?.byBody(route, body, message);
-    return body;
+    return async () => {
+      const fields = await parse();
+      // The name in the path takes precedence over the body (rest-standard A5).
+      const body = nameInPath === undefined ? fields : { ...fields, [nameFieldOf(endpoint)]: nameInPath };
+      const message = { incoming, outgoing, requestId: actor.requestId, isRoot: isRoot(session), body: kept.bytes };
+      if (mayForward) await forwarding?.byBody(route, body, message);
+      return body;
+    };
   }
 
   #parametersOf(endpoint: Endpoint<Context>): Parameters {

@@ -134,7 +134,13 @@ const api = new RequestPipeline<Shelf>({
   pageTokenKey: randomBytes(32),
   bodies: new Bodies({
     limits: { requestBodyBytesMax: 4096, requestBodyValuesMax: 100_000, rowsBodyValuesMax: 100_000 },
-    threads: new BodyThreads({ spoolDirectory: tmpdir(), threadsMax: 1, memoryBytesMax: 2 ** 28, timeoutMs: 5000 }),
+    threads: new BodyThreads({
+      spoolDirectory: tmpdir(),
+      threadsMax: 1,
+      memoryBytesMax: 2 ** 28,
+      timeoutMs: 5000,
+      heldMsMax: 5000,
+    }),
     budget: new BodyBudget(2 ** 20),
   }),
   observe: (event) => void observations.push(event),

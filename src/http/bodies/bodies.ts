@@ -51,10 +51,14 @@ export class Bodies {
     this.#options = options;
   }
 
-  /** Rows are returned as a `RowSource` in their field. */
-  async read(request: BodyRequest): Promise<Fields> {
-    const { incoming, endpoint, parameters, hasNameInPath } = request;
+  /** Receives the bytes. Returns a function that parses and checks them, once; it returns rows as a `RowSource` in their field. */
+  async receive(request: BodyRequest): Promise<() => Promise<Fields>> {
     const received = await this.#receive(request);
+    return () => this.#read(received, request);
+  }
+
+  async #read(received: ReceivedBody | undefined, request: BodyRequest): Promise<Fields> {
+    const { incoming, endpoint, parameters, hasNameInPath } = request;
     if (received) request.keep?.(received.isLarge ? Buffer.concat(received.blocks, received.bytes) : received.content);
     const { requestBodyValuesMax, rowsBodyValuesMax } = this.#options.limits;
     const { mediaTypes } = parameters;
@@ -98,11 +102,14 @@ export class Bodies {
   }
 
   async #readLarge({ blocks, bytes }: ReceivedBody, form: BodyForm, request: BodyRequest): Promise<Fields> {
-    const { endpoint, hasNameInPath, outgoing, digested } = request;
+    const { endpoint, hasNameInPath, outgoing, digested, principalId } = request;
     const { rowsIn } = endpoint;
     const [withName, withoutName] = this.#schemasOf(endpoint);
     const schema = hasNameInPath ? withoutName : withName;
-    const { body, rows } = await this.#options.threads.read({ blocks, bytes, form, schema, rowsIn, digested });
+    const { body, rows } = await this.#options.threads.read(
+      { blocks, bytes, form, schema, rowsIn, digested },
+      principalId,
+    );
     if ('content' in body) return fieldsOf(body.content, form.textField, body.wideNumbers);
     if (outgoing.destroyed) rows.release();
     else outgoing.once('close', () => rows.release());

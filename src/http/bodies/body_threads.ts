@@ -54,7 +54,10 @@ export interface BodyThreadsOptions {
   readonly threadsMax: number;
   /** Memory for the parsed values of one body. */
   readonly memoryBytesMax: number;
+  /** For parsing a body, and for its wait for a thread. */
   readonly timeoutMs: number;
+  /** For how long parsed rows hold a thread before they are used. */
+  readonly heldMsMax: number;
 }
 
 /** A thread that is idle for this long ends, which frees its memory. */
@@ -66,23 +69,26 @@ const script = new URL(url.endsWith('.ts') ? './body_thread.ts' : './body_thread
 export class BodyThreads {
   readonly #options: BodyThreadsOptions;
   readonly #idle: BodyThread[] = [];
-  readonly #waiting: { readonly resolve: (thread: BodyThread) => void; readonly timer: NodeJS.Timeout }[] = [];
+  /** By principal. */
+  readonly #waiting = new Map<string, WaitingBody[]>();
   readonly #all = new Set<BodyThread>();
+  /** How many threads each principal has. */
+  readonly #shares = new Map<string, number>();
 
   constructor(options: BodyThreadsOptions) {
     this.#options = options;
   }
 
-  /** Throws the failures of the body check, BODY_TOO_LARGE and SERVER_BUSY. */
-  async read(work: BodyWork): Promise<{ readonly body: ReadBody; readonly rows: ThreadRows }> {
-    const thread = await this.#acquire();
-    const rows = new ThreadRows(thread, this.#options.spoolDirectory, () => this.#release(thread));
+  /** Throws the failures of the body check, BODY_TOO_LARGE and SERVER_BUSY. The rows hold the thread until they are read. */
+  async read(work: BodyWork, principalId: string): Promise<{ readonly body: ReadBody; readonly rows: ThreadRows }> {
+    const thread = await this.#acquire(principalId);
+    const rows = new ThreadRows(thread, this.#options, () => this.#release(thread, principalId));
     try {
       const body = (await thread.request(
         { kind: 'body', work },
         work.blocks.map((block) => block.buffer),
       )) as ReadBody;
-      if ('digest' in body) rows.bodyDigest = body.digest;
+      if ('digest' in body) rows.keep(body.digest);
       else rows.release();
       return { body, rows };
     } catch (error) {
@@ -95,22 +101,35 @@ export class BodyThreads {
     await Promise.all([...this.#all].map((thread) => thread.end()));
   }
 
-  #acquire(): Promise<BodyThread> {
+  #acquire(principalId: string): BodyThread | Promise<BodyThread> {
+    const thread = this.#free();
+    if (!thread) return this.#turn(principalId);
+    this.#addToShare(principalId, 1);
+    return thread;
+  }
+
+  #free(): BodyThread | undefined {
     const idle = this.#idle.pop();
     if (idle?.ended) {
       this.#all.delete(idle);
-      return this.#acquire();
+      return this.#free();
     }
-    if (idle) return Promise.resolve(idle.markBusy());
+    if (idle) return idle.markBusy();
     const { threadsMax, memoryBytesMax, timeoutMs } = this.#options;
-    if (this.#all.size < threadsMax) {
-      const thread = new BodyThread(memoryBytesMax, timeoutMs);
-      this.#all.add(thread);
-      return Promise.resolve(thread);
-    }
+    if (this.#all.size >= threadsMax) return undefined;
+    const thread = new BodyThread(memoryBytesMax, timeoutMs);
+    this.#all.add(thread);
+    return thread;
+  }
+
+  #turn(principalId: string): Promise<BodyThread> {
+    const { timeoutMs } = this.#options;
     return new Promise((resolve, reject) => {
+      const queue = this.#waiting.get(principalId) ?? [];
+      this.#waiting.set(principalId, queue);
       const timer = setTimeout(() => {
-        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        queue.splice(queue.indexOf(waiting), 1);
+        if (queue.length === 0) this.#waiting.delete(principalId);
         reject(
           new Failure(
             'SERVER_BUSY',
@@ -118,19 +137,20 @@ export class BodyThreads {
           ),
         );
       }, timeoutMs);
-      const waiting = { resolve, timer };
-      this.#waiting.push(waiting);
+      const waiting = { principalId, resolve, timer };
+      queue.push(waiting);
     });
   }
 
-  #release(thread: BodyThread): void {
-    const next = this.#waiting.shift();
-    if (next) clearTimeout(next.timer);
-    if (thread.ended) {
-      this.#all.delete(thread);
-      if (next) this.#acquire().then(next.resolve);
-    } else if (next) next.resolve(thread);
-    else {
+  #release(thread: BodyThread, principalId: string): void {
+    this.#addToShare(principalId, -1);
+    if (thread.ended) this.#all.delete(thread);
+    const next = this.#next();
+    const passed = next && (thread.ended ? this.#free() : thread);
+    if (passed) {
+      this.#addToShare(next.principalId, 1);
+      next.resolve(passed);
+    } else if (!thread.ended) {
       this.#idle.push(thread);
       thread.markIdle(idleMs, () => {
         this.#idle.splice(this.#idle.indexOf(thread), 1);
@@ -138,21 +158,69 @@ export class BodyThreads {
       });
     }
   }
+
+  /** Removes the first body of a principal with the fewest threads, and of several in turn. */
+  #next(): WaitingBody | undefined {
+    const principals = [...this.#waiting.keys()];
+    const fewest = Math.min(...principals.map((id) => this.#shareOf(id)));
+    const principalId = principals.find((id) => this.#shareOf(id) === fewest);
+    if (principalId === undefined) return undefined;
+    const queue = this.#waiting.get(principalId) ?? [];
+    const next = queue.shift();
+    clearTimeout(next?.timer);
+    // Its others come after those of everybody else.
+    this.#waiting.delete(principalId);
+    if (queue.length > 0) this.#waiting.set(principalId, queue);
+    return next;
+  }
+
+  #addToShare(principalId: string, threads: number): void {
+    const share = this.#shareOf(principalId) + threads;
+    if (share > 0) this.#shares.set(principalId, share);
+    else this.#shares.delete(principalId);
+  }
+
+  #shareOf(principalId: string): number {
+    return this.#shares.get(principalId) ?? 0;
+  }
+}
+
+interface WaitingBody {
+  readonly principalId: string;
+  readonly resolve: (thread: BodyThread) => void;
+  readonly timer: NodeJS.Timeout;
 }
 
 /** Rows that a thread keeps for one request. */
 export class ThreadRows implements RowSource {
-  bodyDigest = '';
+  #digest = '';
   readonly #file: string;
+  readonly #heldMsMax: number;
+  #timer: NodeJS.Timeout | undefined;
+  #isLate = false;
   #thread: BodyThread | undefined;
   #onRelease: () => void;
   #batch: Promise<RowsBatch | StoredRows> | undefined;
   #version = '';
 
-  constructor(thread: BodyThread, spoolDirectory: string, onRelease: () => void) {
+  constructor(
+    thread: BodyThread,
+    { spoolDirectory, heldMsMax }: Pick<BodyThreadsOptions, 'spoolDirectory' | 'heldMsMax'>,
+    onRelease: () => void,
+  ) {
     this.#file = join(spoolDirectory, `rows-${randomUUID()}`);
+    this.#heldMsMax = heldMsMax;
     this.#thread = thread;
     this.#onRelease = onRelease;
+  }
+
+  /** The rows were parsed. They are dropped if they are not read in time, because others wait for the thread. */
+  keep(digest: string): void {
+    this.#digest = digest;
+    this.#timer = setTimeout(() => {
+      this.#isLate = true;
+      this.#releaseThread();
+    }, this.#heldMsMax);
   }
 
   read(columns: readonly ColumnDefinition[], version: string): Promise<RowsBatch | StoredRows> {
@@ -164,6 +232,9 @@ export class ThreadRows implements RowSource {
   }
 
   async #read(columns: readonly ColumnDefinition[], version: string): Promise<RowsBatch | StoredRows> {
+    clearTimeout(this.#timer);
+    if (this.#isLate)
+      throw new Failure('SERVER_BUSY', `the rows were not needed within ${this.#heldMsMax / 1000} s and were dropped`);
     if (!this.#thread) throw new Failure('STATEMENT_CANCELLED', 'the client disconnected before its rows were read');
     try {
       return (await this.#thread.request({ kind: 'rows', columns, version, file: this.#file })) as
@@ -175,7 +246,7 @@ export class ThreadRows implements RowSource {
   }
 
   async digest(): Promise<string> {
-    return this.bodyDigest;
+    return this.#digest;
   }
 
   /** Releases the rows. Call it at the end of each request. */
@@ -187,6 +258,7 @@ export class ThreadRows implements RowSource {
   }
 
   #releaseThread(): void {
+    clearTimeout(this.#timer);
     if (!this.#thread) return;
     this.#thread = undefined;
     this.#onRelease();

@@ -40,7 +40,8 @@ export interface CallSteps {
   authenticateAgain(): Promise<void> | undefined;
   /** Throws WAREHOUSE_BUSY. */
   requireQueueCapacity(): Promise<void>;
-  body(): Promise<Body>;
+  /** Receives the bytes of the body. Returns a function that parses and checks them. */
+  receive(): Promise<() => Promise<Body>>;
   prepare(body: Body): Promise<PreparedCall>;
 }
 
@@ -70,15 +71,29 @@ export class KeyedCalls<Context> {
   }
 
   /** Applies the request once, however often it is sent. */
-  async respond({ incoming, route, call, key, query, steps }: KeyedCall<Context>): Promise<ApiResponse> {
-    const { authorizer } = this.#options.access;
+  async respond(keyedCall: KeyedCall<Context>): Promise<ApiResponse> {
+    const { call, key, steps } = keyedCall;
     const { principal } = call;
-    const granted = authorizer.record(principal);
+    const granted = this.#options.access.authorizer.record(principal);
     const refusal = await this.#refusalOf(steps, principal.id, key);
     if (refusal === undefined) await this.#requireQueueCapacity(steps, principal.id, key);
-    const body = await steps.body().catch((error) => {
+    const refused = (error: unknown) => {
       throw error instanceof AlreadyForwarded ? error : (refusal ?? error);
-    });
+    };
+    const parse = await steps.receive().catch(refused);
+    // A large body is parsed only then, because it holds a thread until it is used.
+    return this.#replays.inTurn(principal.id, key, async () =>
+      this.#respond(keyedCall, await parse().catch(refused), { granted, refusal }),
+    );
+  }
+
+  async #respond(
+    { incoming, route, call, key, query, steps }: KeyedCall<Context>,
+    body: Body,
+    { granted, refusal }: { readonly granted: readonly Granted[]; readonly refusal: unknown },
+  ): Promise<ApiResponse> {
+    const { authorizer } = this.#options.access;
+    const { principal } = call;
     const [path = ''] = (incoming.url as string).split('?', 1);
     const fingerprint = await fingerprintOf({ method: incoming.method as string, path, route, query, body });
     const { run, successResponse } = await steps.prepare(body);

@@ -7,7 +7,6 @@ import {
   type CompletedChange,
   type IdempotencyKeys,
   idempotencyKeyForm,
-  keyReused,
   type RetainedStep,
   type StoredResponse,
 } from '../../access/idempotency_keys.ts';
@@ -52,8 +51,8 @@ export interface EarlierAttempts {
 /** How long to wait for another server to complete a change after a crash. */
 const recoveryMs = 3000;
 const recoveryPollMs = 50;
-/** How long to wait for another server that runs the request. */
-const otherServerMs = 30_000;
+/** How long to wait for another attempt that runs the request, here or on another server. */
+const otherAttemptMs = 30_000;
 /** How long to wait for the response of another server that has made the change; then the response is built again. */
 const pendingResponseMs = 3000;
 const replayHeader = { 'x-service-idempotent-replay': 'true' };
@@ -78,25 +77,31 @@ export function keyOf<Context>(incoming: IncomingMessage, endpoint: Endpoint<Con
 export class IdempotentRequests {
   readonly #keys: IdempotencyKeys;
   readonly #earlier: EarlierAttempts;
-  /** Running attempts; a further attempt with the same key waits until the first has ended. */
-  readonly #running = new Map<string, { readonly fingerprint: string; readonly ended: Promise<void> }>();
+  /** The ends of running attempts, by owner and key. */
+  readonly #running = new Map<string, Promise<void>>();
 
   constructor(keys: IdempotencyKeys, earlier: EarlierAttempts) {
     this.#keys = keys;
     this.#earlier = earlier;
   }
 
-  async respond(keyed: KeyedRequest): Promise<ApiResponse> {
-    const { owner, key, fingerprint } = keyed;
+  /** Runs an attempt when no other one with the key runs, here or on another server. Throws CHANGE_IN_PROGRESS. */
+  async inTurn<T>(owner: string, key: string, attempt: () => Promise<T>): Promise<T> {
     const id = `${owner} ${key}`;
+    const until = performance.now() + otherAttemptMs;
     for (let running = this.#running.get(id); running; running = this.#running.get(id)) {
-      if (running.fingerprint !== fingerprint) throw keyReused();
-      await running.ended;
+      const timer = new AbortController();
+      const deadline = pause(Math.max(0, until - performance.now()), stillRunning, { signal: timer.signal });
+      const late = await Promise.race([running, deadline]);
+      timer.abort();
+      await deadline.catch(() => undefined);
+      if (late) throw late();
     }
     const { promise: ended, resolve } = Promise.withResolvers<void>();
-    this.#running.set(id, { fingerprint, ended });
+    this.#running.set(id, ended);
     try {
-      return await this.#attempt(keyed);
+      while (await this.#keys.isHeldElsewhere(owner, key)) await pauseUntil(until);
+      return await attempt();
     } finally {
       this.#running.delete(id);
       resolve();
@@ -108,7 +113,8 @@ export class IdempotentRequests {
     return this.#keys.isKnown(owner, key);
   }
 
-  async #attempt(keyed: KeyedRequest): Promise<ApiResponse> {
+  /** To be called in turn. */
+  async respond(keyed: KeyedRequest): Promise<ApiResponse> {
     const begun = await this.#begin(keyed);
     if (begun.kind === 'answered') {
       await keyed.authorize(begun.granted);
@@ -126,7 +132,7 @@ export class IdempotentRequests {
 
   /** Waits while another server runs the request. */
   async #begin({ owner, key, fingerprint }: KeyedRequest): Promise<Exclude<Begun, { readonly kind: 'running' }>> {
-    const until = performance.now() + otherServerMs;
+    const until = performance.now() + otherAttemptMs;
     let responseUntil: number | undefined;
     for (;;) {
       const begun = await this.#keys.begin(owner, key, fingerprint);
@@ -134,11 +140,7 @@ export class IdempotentRequests {
         responseUntil ??= performance.now() + pendingResponseMs;
         if (performance.now() >= responseUntil) return begun;
       } else if (begun.kind !== 'running') return begun;
-      else if (performance.now() >= until) {
-        const message = 'another server is still running the first request with this idempotency key';
-        throw new Failure('CHANGE_IN_PROGRESS', message, {}, { outcome: 'unknown' });
-      }
-      await pause(recoveryPollMs);
+      await pauseUntil(until);
     }
   }
 
@@ -217,6 +219,20 @@ export class IdempotentRequests {
     }
   }
 }
+
+/** Before another look at whether an attempt has ended. Throws CHANGE_IN_PROGRESS when the deadline has passed. */
+async function pauseUntil(until: number): Promise<void> {
+  if (performance.now() >= until) throw stillRunning();
+  await pause(recoveryPollMs);
+}
+
+const stillRunning = (): Failure =>
+  new Failure(
+    'CHANGE_IN_PROGRESS',
+    `the first request with this idempotency key is still running after ${otherAttemptMs / 1000} s; repeat it later`,
+    {},
+    { outcome: 'unknown' },
+  );
 
 /** Whether a failure is final and may be stored: nothing was changed, and the same request would be refused again. */
 function isRefusal(error: unknown): error is Failure {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { newPerson } from '../../access/people.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { start, type TestServer, uri } from '../../server.ts';
 
@@ -10,7 +11,7 @@ let server: TestServer;
 let table = 0;
 const rowsOf = (name: string) => uri`/databases/large/tables/${name}/rows`;
 before(async () => {
-  server = await start({ largeBodiesBytesMax: 2 * 1024 * 1024, rowsBodyValuesMax: 200_000 });
+  server = await start({ largeBodiesBytesMax: 2 * 1024 * 1024, rowsBodyValuesMax: 200_000, queueWaitMs: 600_000 });
   (await server.put('/api/v2/databases/large')).is(201);
 });
 after(() => server.close());
@@ -140,4 +141,36 @@ test('a client that disconnects while its rows are read releases its thread', as
     await bytesLeft;
   }
   await eventually('a large body is read', async () => (await server.post(rowsOf(name), rowsText(6000))).code === '0');
+});
+
+test('requests that wait for the first one with their key hold no threads', async () => {
+  const name = await newTable();
+  const other = await newPerson(server, 'other');
+  (await server.patch('/api/v2/warehouses/default', { queriesMax: 1 })).is(200);
+  const load = (running: number, queued: number) =>
+    eventually(`${running} run and ${queued} wait`, async () => {
+      const { result } = (await server.get('/api/v2/warehouses/default')).is(200);
+      return result.runningQueries === running && result.queuedQueries === queued;
+    });
+  const endless = new AbortController();
+  const sql = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
+  const running = server
+    .request('POST', uri`/databases/large/query`, { body: { sql, waitSeconds: 60 }, signal: endless.signal })
+    .catch(() => undefined);
+  const headers = { 'x-service-idempotency-key': 'waiting' };
+  const send = () => server.request('POST', rowsOf(name), { body: rowsText(2000), headers });
+  try {
+    await load(1, 0);
+    const first = send();
+    await load(1, 1);
+    const replies = [first, send(), send()];
+    const large = `{"a":"${'x'.repeat(300_000)}"}`;
+    (await other.post('/api/v2/users/identify', large)).is(400, 'UNKNOWN_FIELD');
+    endless.abort();
+    for (const reply of await Promise.all(replies)) reply.is(201, '0', { rowCount: 2000 });
+  } finally {
+    endless.abort();
+    await running;
+  }
+  assert.deepEqual(await server.rows('large', `SELECT count(*) FROM "${name}"`), [[2000]]);
 });
