@@ -105,6 +105,17 @@ interface Work extends Run {
   readonly rows: { done: number; readonly total: number };
 }
 
+/** A target and who may restore from it. */
+interface SearchedTarget {
+  readonly target: BackupTarget;
+  readonly files: ReadonlyMap<string, TargetFile>;
+  readonly request: RestoreRequest;
+  readonly principal: Principal;
+}
+
+/** How many backups are read for a message. */
+const knownMax = 5;
+
 export class Restores {
   readonly #parts: Parts;
 
@@ -212,9 +223,10 @@ export class Restores {
     signal: AbortSignal,
   ): Promise<Chosen> {
     const requestedId = secret.chosen?.backupId ?? request.backupId;
+    if (requestedId !== undefined && !files.has(manifestPath(requestedId)))
+      throw backupNotFound(requestedId, await this.#unknownReason({ target, files, request, principal }, signal));
     const others: Manifest[] = [];
     for (const id of requestedId === undefined ? listBackupIds(files) : [requestedId]) {
-      if (!files.has(manifestPath(id))) throw backupNotFound(id);
       const { manifest, digest } = await loadManifest(target, id, signal);
       if (secret.chosen && secret.chosen.digest !== digest)
         throw unusableBackup('its manifest changed during the restore');
@@ -227,6 +239,23 @@ export class Restores {
       if (await this.#mayReadSource(manifest, request, principal)) others.push(manifest);
     }
     throw backupNotFound(undefined, noMatchReason(others, request));
+  }
+
+  /** Of an id that no backup has: the newest ones that the caller may read. Those that cannot be read are left out. */
+  async #unknownReason({ target, files, request, principal }: SearchedTarget, signal: AbortSignal): Promise<string> {
+    const known: Manifest[] = [];
+    for (const id of listBackupIds(files).slice(0, knownMax)) {
+      const manifest = await loadManifest(target, id, signal).then(
+        (read) => read.manifest,
+        () => undefined,
+      );
+      if (manifest && (await this.#mayReadSource(manifest, request, principal))) known.push(manifest);
+    }
+    const [newest] = known;
+    const reason = otherBackups(known);
+    return newest === undefined
+      ? reason
+      : `the target has no backup of this id: ${reason}; the newest is ${newest.backupId}`;
   }
 
   async #restore(

@@ -244,6 +244,16 @@ describe('a backup', () => {
       missing.text,
       /has a database \\"no\\": it has backups of the catalog \\"two\\" \(databases: [^)]*\\"other\\"/,
     );
+    const unknown = await restore(server, '/api/v2/catalogs/three/databases', {
+      name: 'x',
+      from: to,
+      backupId: '01900000-0000-7000-8000-000000000000',
+    });
+    unknown.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
+    assert.match(
+      unknown.text,
+      /no backup of this id: it has backups of the catalog \\"two\\".*; the newest is [0-9a-f-]{36}/,
+    );
     const ofCatalog = { path: join(backing.directory, 'two-catalog') };
     await backUpSucceeding(server, '/api/v2/catalogs/two', ofCatalog);
     const forgotten = await restore(server, '/api/v2/catalogs/three/databases', { name: 'x', from: ofCatalog });

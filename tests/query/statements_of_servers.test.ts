@@ -132,3 +132,23 @@ test('statements are stored once, also if the answer to their insertion was lost
     ['first', 'second'],
   );
 });
+
+test('what runs is told to the other servers also while what ended cannot be written', async (t) => {
+  const { store } = await storesOf(import.meta.url).open({ isShared: true });
+  t.after(() => store.close());
+  const holder = new LeaseHolder('one');
+  const shared = new StatementsOfServers({ store, servers: { serverId: 'one', isStarted: true }, holder });
+  const observed: unknown[] = [];
+  const observe = (observation: unknown) => void observed.push(observation);
+  const history = new QueryHistory({ db: withLostAnswer(store.db), entriesMax: 100, observe, shared });
+  history.begin(entryOf('short', 0), () => {});
+  history.end('short', { state: 'succeeded', endedAt: Date.now() });
+  history.begin(entryOf('long', 1000), () => {});
+  await history.flush();
+  assert.equal(observed.length, 1);
+  const rows = await store.db.selectFrom('queries').select(['query_id', 'state']).orderBy('query_id').execute();
+  assert.deepEqual(
+    rows.map(({ query_id, state }) => `${query_id} ${state}`),
+    ['long running', 'short succeeded'],
+  );
+});

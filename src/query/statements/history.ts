@@ -268,19 +268,33 @@ export class QueryHistory {
     return this.#flushing;
   }
 
+  /** What runs is told to the others even if what ended cannot be written. */
   async #flush(): Promise<void> {
-    try {
-      while (this.#unwritten.length > 0) {
-        const batch = this.#unwritten.slice(0, batchRows);
-        await this.#write(batch);
-        for (const { queryId } of batch) this.#options.shared?.ended(queryId);
-        this.#unwritten = this.#unwritten.slice(batch.length);
-      }
-      this.#isUncertain = false;
+    await this.#observed(
+      async () => {
+        while (this.#unwritten.length > 0) {
+          const batch = this.#unwritten.slice(0, batchRows);
+          await this.#write(batch);
+          for (const { queryId } of batch) this.#options.shared?.ended(queryId);
+          this.#unwritten = this.#unwritten.slice(batch.length);
+        }
+        this.#isUncertain = false;
+      },
+      () => {
+        this.#isUncertain = true;
+      },
+    );
+    await this.#observed(async () => {
       await this.#options.shared?.announce([...this.#running.values()].map(({ entry }) => entry));
       if (this.#flushes++ % sweepEveryFlushes === 0) await this.#sweep();
+    });
+  }
+
+  async #observed(work: () => Promise<void>, failed: () => void = () => undefined): Promise<void> {
+    try {
+      await work();
     } catch (error) {
-      this.#isUncertain = true;
+      failed();
       this.#options.observe({ kind: 'backgroundError', what: 'query history', error });
     }
   }
