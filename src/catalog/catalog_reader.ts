@@ -55,7 +55,8 @@ export class CatalogReader {
     }
     const row = await this.#paths[path.length]?.first(store.db, values);
     const chain = row && path.map((_, n) => specs.toObject(pathRow(row, n)));
-    return chain?.every(({ id }, n) => id === (path[n]?.[authorizedId] ?? id)) ? chain : undefined;
+    for (const [n, { id }] of (chain ?? []).entries()) if (!(await this.#isAuthorized(path[n], id))) return undefined;
+    return chain;
   }
 
   /**
@@ -97,7 +98,7 @@ export class CatalogReader {
     const steps: PathObject[] = [];
     for (let n = 0; row && n < path.length; n++) {
       const id = row[`id${n}`];
-      if (typeof id !== 'string' || id !== (path[n]?.[authorizedId] ?? id)) break;
+      if (typeof id !== 'string' || !(await this.#isAuthorized(path[n], id))) break;
       steps.push({ id, owner: row[`owner${n}`] as string });
     }
     return steps;
@@ -130,6 +131,15 @@ export class CatalogReader {
       next = object.parentId;
     }
     return chain;
+  }
+
+  /** Whether an object is the one of the segment on which a request was authorized, also if that was moved since. */
+  async #isAuthorized(segment: ObjectPath[number] | undefined, id: string): Promise<boolean> {
+    const authorized = segment?.[authorizedId];
+    if (authorized === undefined) return true;
+    for (let known: string | null = authorized; known !== null; known = await this.#movedTo(known))
+      if (known === id) return true;
+    return false;
   }
 
   /** The id that a catalog has since it was moved to another warehouse; null if it was not. */

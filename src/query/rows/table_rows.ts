@@ -56,13 +56,14 @@ export class TableRows {
     // An earlier attempt inserted the rows.
     if (actor.guard?.applied) return actor.guard.applied.rowCount;
     const { generation } = this.#authorizer;
-    const [root, database, table] = await this.#requireWritable(path, caller);
+    const chain = await this.#requireWritable(path, caller);
+    const [root, database, table] = chain;
     const { warehouse } = root.spec;
     const batch = await rows.read(table.spec.columns, `${table.id} ${table.version}`);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
     return this.#warehouses.admit(warehouse, caller, async (engine) => {
-      if (generation !== this.#authorizer.generation) await this.#requireStillWritable(path, table, caller);
+      if (generation !== this.#authorizer.generation) await this.#requireUnchanged(path, chain, caller);
       this.#catalog.requireNoOpenChange([path.map(({ name }) => name)]);
       const started = performance.now();
       const { guard } = actor;
@@ -155,9 +156,11 @@ export class TableRows {
   }
 
   /** After a wait, in which names and rights may have changed. */
-  async #requireStillWritable(path: readonly Segment[], { id, version }: CatalogObject, caller: Caller): Promise<void> {
-    const [, , table] = await this.#requireWritable(path, caller);
-    if (table.id !== id || table.version !== version) throw new ObjectChanged(id);
+  async #requireUnchanged(path: readonly Segment[], chain: TableChain, caller: Caller): Promise<void> {
+    const current = await this.#requireWritable(path, caller);
+    const [, , { id, version }] = chain;
+    if (current[2].version !== version || current.some((object, n) => object.id !== chain[n]?.id))
+      throw new ObjectChanged(id);
   }
 
   async #requireWarehouse(root: CatalogObject<CatalogSpec>, { principal }: Caller): Promise<void> {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { engineWith } from '../../../src/engines/derived_engine.ts';
 import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
+import { newPerson } from '../../access/people.ts';
 import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
 
@@ -71,6 +72,31 @@ for (const { what, sql, warm, rows, stored } of [
     const found = await query(catalog, 'SELECT id FROM d.t ORDER BY id');
     assert.deepEqual(found.is(200).at('rows'), stored);
   });
+
+test('rows that wait while their catalog is moved are inserted where it is then, by whoever may write to the table', async (t) => {
+  long = Promise.withResolvers<void>();
+  t.after(() => long.resolve());
+  (await server.post('/api/v2/catalogs', { name: 'moved', warehouse: 'narrow' })).is(201);
+  (await server.post('/api/v2/catalogs/moved/databases', { name: 'd' })).is(201);
+  const table = '/api/v2/catalogs/moved/databases/d/tables/t';
+  (await server.put(table, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+  const writer = await newPerson(server, 'writer', [
+    ['write', '/catalogs/moved/databases/d/tables/t'],
+    ['use', '/warehouses/narrow'],
+    ['use', '/warehouses/other'],
+    ['read', '/catalogs/busy'],
+  ]);
+  const running = writer.post('/api/v2/catalogs/busy/query', { sql: longText });
+  await load(1, 0);
+  const waiting = writer.post(`${table}/rows`, { rows: [[1]] });
+  await load(1, 1);
+  const move = (await server.post('/api/v2/catalogs/moved/move', { warehouse: 'other' })).is(202);
+  (await server.ended(move)).is(200, '0', { state: 'succeeded' });
+  long.resolve();
+  (await running).is(200);
+  (await waiting).is(201);
+  assert.deepEqual((await query('moved', 'SELECT id FROM d.t')).is(200).at('rows'), [[1]]);
+});
 
 test('moves in opposite directions between warehouses that run one statement at a time do not wait for each other', async () => {
   const names = ['there', 'back'] as const;
