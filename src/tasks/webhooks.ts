@@ -2,7 +2,7 @@
 // end of the task, that it was delivered after the response: so each is delivered at least once, despite crashes. While a process calls one,
 // it holds the task by a lease, so that no two servers do so at the same time.
 import { createHmac } from 'node:crypto';
-import type { Selectable, Transaction } from 'kysely';
+import { type RawBuilder, type Selectable, sql, type Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { HostAllowlist } from '../outbound/host_allowlist.ts';
@@ -14,6 +14,7 @@ import { hasPendingNotification } from '../store/index_conditions.ts';
 import { LeaseHolder, noLease } from '../store/leases.ts';
 import type { Schema, TasksTable } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { headsOfOwners } from './heads_of_owners.ts';
 import type { Notify, WebhookState } from './task.ts';
 import { taskRecord } from './task_rows.ts';
 
@@ -27,6 +28,8 @@ export interface WebhooksOptions {
   readonly holder?: LeaseHolder | undefined;
   /** The delay after the first failed attempt. */
   readonly retryPauseMs?: number | undefined;
+  /** How long the response to one attempt is awaited. */
+  readonly responseTimeoutMs?: number | undefined;
 }
 
 type Row = Selectable<TasksTable>;
@@ -36,7 +39,10 @@ export const attemptsMax = 14;
 const retryPauseMs = 5000;
 const retryPauseMsMax = 3_600_000;
 const responseTimeoutMs = 10_000;
+/** At the same time. Beyond it, as many more of owners of whom none is being sent: unresponsive hosts of one owner delay no one else's. */
 const concurrencyMax = 8;
+/** Owners whose next webhook is read at once, and webhooks of one owner that are postponed at once. */
+const batchMax = 100;
 const pollEveryMs = 30_000;
 /** If other servers use the store: one that has ended a task, or was calling a webhook, may have ended itself. */
 const sharedPollEveryMs = 2_000;
@@ -53,8 +59,9 @@ export class Webhooks {
   readonly #holder: LeaseHolder;
   readonly #leases: HeldLeases<string>;
   readonly #pollEveryMs: number;
-  readonly #sending = new Map<string, Promise<void>>();
-  /** Unresponsive host → time until which nothing is sent there. */
+  /** By the id of the task. */
+  readonly #sending = new Map<string, { readonly owner: string; readonly done: Promise<void> }>();
+  /** Owner and unresponsive host (`hostKey`) → time until which nothing of this owner is sent there. */
   readonly #unresponsive = new Map<string, number>();
   readonly #stopped = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -111,7 +118,7 @@ export class Webhooks {
     this.#started = false;
     clearTimeout(this.#timer);
     this.#stopped.abort();
-    await Promise.all(this.#sending.values());
+    await Promise.all([...this.#sending.values()].map(({ done }) => done));
   }
 
   /** Starts sending due webhooks. */
@@ -141,31 +148,50 @@ export class Webhooks {
   /** Returns the time until the next poll. */
   async #sendDue(): Promise<number> {
     const now = this.#clock();
-    const rows = await this.#options.store.db
-      .selectFrom('tasks')
-      .selectAll()
-      .where(hasPendingNotification)
-      .where(this.#holder.isFree(now))
-      .orderBy('notify_at')
-      .limit(concurrencyMax * 2)
-      .execute();
-    for (const row of rows) {
-      if (this.#sending.has(row.task_id)) continue;
+    for (const row of await this.#nextOfOwners(now)) {
       const dueAt = row.notify_at as number;
       if (isAhead(dueAt, now)) return Math.min(this.#pollEveryMs, dueAt - now);
-      const retryAt = this.#unresponsive.get(stateOf(row).host) ?? 0;
-      if (isAhead(retryAt, now)) {
-        await this.#postpone(row, retryAt);
-        this.#dispatchAgain = true;
-      } else if (this.#sending.size < concurrencyMax) {
-        const sending = this.#send(row).finally(() => {
-          this.#sending.delete(row.task_id);
-          this.dispatch();
-        });
-        this.#sending.set(row.task_id, sending);
-      }
+      const isPaused = this.#pausedUntil(row, now) !== undefined;
+      if (!isPaused && !this.#hasRoom(row.owner)) continue;
+      if (isPaused) await this.#postpone(row.owner, now);
+      else this.#startSending(row);
+      // The owner may have more.
+      this.#dispatchAgain = true;
     }
     return this.#pollEveryMs;
+  }
+
+  /** The next webhook of each owner that may have one more place. */
+  async #nextOfOwners(now: number): Promise<Row[]> {
+    const { db } = this.#options.store;
+    const heads = headsOfOwners(db, hasPendingNotification, (rows) =>
+      rows.where(this.#isWaiting(now)).orderBy('notify_at'),
+    );
+    const owners = [...this.#sending.values()].map(({ owner }) => owner);
+    const isFull = owners.length >= concurrencyMax;
+    const startable = isFull ? heads.where('owners.owner', 'not in', owners) : heads;
+    return startable.orderBy('notify_at').limit(batchMax).execute();
+  }
+
+  /** Rows that no one sends. */
+  #isWaiting(now: number): RawBuilder<boolean> {
+    const isFree = this.#holder.isFree(now);
+    if (this.#sending.size === 0) return isFree;
+    return sql<boolean>`${isFree} and task_id not in (${sql.join([...this.#sending.keys()])})`;
+  }
+
+  #hasRoom(owner: string): boolean {
+    const { size } = this.#sending;
+    if (size < concurrencyMax) return true;
+    return size < concurrencyMax * 2 && ![...this.#sending.values()].some((sending) => sending.owner === owner);
+  }
+
+  #startSending(row: Row): void {
+    const done = this.#send(row).finally(() => {
+      this.#sending.delete(row.task_id);
+      this.dispatch();
+    });
+    this.#sending.set(row.task_id, { owner: row.owner, done });
   }
 
   async #send(row: Row): Promise<void> {
@@ -180,7 +206,7 @@ export class Webhooks {
     } catch (error) {
       observe({ kind: 'backgroundError', what: `webhook of task ${row.task_id}`, error });
       // Delayed as after a failed attempt, so that a failing store is not queried continuously.
-      this.#unresponsive.set(stateOf(row).host, this.#clock() + (this.#options.retryPauseMs ?? retryPauseMs));
+      this.#unresponsive.set(hostKey(row), this.#clock() + (this.#options.retryPauseMs ?? retryPauseMs));
     } finally {
       this.#leases.release(row.task_id);
     }
@@ -228,7 +254,8 @@ export class Webhooks {
     const notify = JSON.parse(text) as Notify;
     const message = messageOf(row, notify, this.#clock());
     try {
-      const limits = { totalMs: responseTimeoutMs, signal: this.#stopped.signal };
+      const totalMs = this.#options.responseTimeoutMs ?? responseTimeoutMs;
+      const limits = { totalMs, signal: this.#stopped.signal };
       const status = await post(notify.url, rules, message, limits);
       if (status >= 200 && status < 300) return undefined;
       return {
@@ -248,8 +275,8 @@ export class Webhooks {
     const isFinal = !failure || failure.isPermanent || attempts >= attemptsMax;
     const delayMsMax = Math.min(retryPauseMsMax, (this.#options.retryPauseMs ?? retryPauseMs) * 2 ** (attempts - 1));
     const retryAt = this.#clock() + Math.ceil((delayMsMax * (1 + Math.random())) / 2);
-    if (failure?.isUnresponsive) this.#postponeHost(before.host, retryAt);
-    else this.#unresponsive.delete(before.host);
+    if (failure?.isUnresponsive) this.#pauseHost(row, retryAt);
+    else this.#unresponsive.delete(hostKey(row));
     const state = {
       ...before,
       attempts,
@@ -263,20 +290,43 @@ export class Webhooks {
     });
   }
 
-  /** Postpones all webhooks of an unresponsive host, so that they do not delay those of other hosts. */
-  #postponeHost(host: string, until: number): void {
+  /** Pauses all webhooks of the owner to an unresponsive host, so that they do not delay those to other hosts. */
+  #pauseHost(row: Row, until: number): void {
     const now = this.#clock();
     for (const [other, end] of this.#unresponsive) if (end <= now) this.#unresponsive.delete(other);
-    this.#unresponsive.set(host, until);
+    this.#unresponsive.set(hostKey(row), until);
   }
 
-  async #postpone(row: Row, dueAt: number): Promise<void> {
-    await this.#options.store.db
-      .updateTable('tasks')
-      .set({ notify_at: dueAt })
-      .where('task_id', '=', row.task_id)
+  #pausedUntil(row: Pick<Row, 'owner' | 'notify'>, now: number): number | undefined {
+    const until = this.#unresponsive.get(hostKey(row)) ?? 0;
+    return isAhead(until, now) ? until : undefined;
+  }
+
+  /** Postpones due webhooks of an owner to the ends of the pauses of their hosts. */
+  async #postpone(owner: string, now: number): Promise<void> {
+    const { db } = this.#options.store;
+    const rows = await db
+      .selectFrom('tasks')
+      .select(['task_id', 'owner', 'notify', 'notify_at'])
       .where(hasPendingNotification)
+      .where('owner', '=', owner)
+      .where(this.#isWaiting(now))
+      .orderBy('notify_at')
+      .limit(batchMax)
       .execute();
+    const due = rows.filter((row) => !isAhead(row.notify_at as number, now));
+    for (const [until, paused] of Map.groupBy(due, (row) => this.#pausedUntil(row, now)))
+      if (until !== undefined)
+        await db
+          .updateTable('tasks')
+          .set({ notify_at: until })
+          .where(
+            'task_id',
+            'in',
+            paused.map((row) => row.task_id),
+          )
+          .where(hasPendingNotification)
+          .execute();
   }
 }
 
@@ -290,9 +340,11 @@ interface DeliveryFailure {
 /** A time beyond the longest delay was computed before the clock was set back, and counts as passed. */
 const isAhead = (time: number, now: number): boolean => time > now && time <= now + retryPauseMsMax;
 
-function stateOf(row: Row): WebhookState {
+function stateOf(row: Pick<Row, 'notify'>): WebhookState {
   return JSON.parse(row.notify as string) as WebhookState;
 }
+
+const hostKey = (row: Pick<Row, 'owner' | 'notify'>): string => `${row.owner}\n${stateOf(row).host}`;
 
 /** The signature covers the time too, which prevents replays. */
 function messageOf(row: Row, { secret }: Notify, now: number) {

@@ -40,6 +40,7 @@ import {
   taskLineMigration,
   taskNoticesMigration,
   unfinishedTasksMigration,
+  webhooksOfOwnersMigration,
 } from './tasks.ts';
 
 /** The position in this list is the version. */
@@ -75,6 +76,7 @@ export const migrations: readonly Migration[] = [
   runningStatementsMigration,
   moveReportsMigration,
   resultBytesMigration,
+  webhooksOfOwnersMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -60,6 +60,16 @@ export const taskNoticesMigration: Migration = {
   },
 };
 
+/** The index by which the next webhook of each owner is found. */
+export const webhooksOfOwnersMigration: Migration = {
+  name: 'webhooks by owner',
+  servers: 'expand',
+  async up(db) {
+    const index = db.schema.createIndex('tasks_notify_owner').on('tasks').columns(['owner', 'notify_at']);
+    await index.where(hasPendingNotification).execute();
+  },
+};
+
 /** The runner of a task and the end of its lease. Tasks that were running before the migration have no runner. */
 export const taskLeasesMigration: Migration = {
   name: 'leases of tasks',

@@ -1,0 +1,128 @@
+// Webhooks of several owners on one server: those of one, to hosts that do not respond, delay no one else's.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { openSecrets } from '../../src/access/secrets/secrets.ts';
+import { hostAllowlist } from '../../src/outbound/host_allowlist.ts';
+import { hasPendingNotification } from '../../src/store/index_conditions.ts';
+import { headsOfOwners } from '../../src/tasks/heads_of_owners.ts';
+import { Tasks } from '../../src/tasks/tasks.ts';
+import { Webhooks } from '../../src/tasks/webhooks.ts';
+import { eventually } from '../deadline.ts';
+import { storesOf } from '../stores.ts';
+import { Receiver } from './receiver.ts';
+
+const stores = storesOf(import.meta.url);
+const root = mkdtempSync(join(tmpdir(), 'tabularium-webhooks-'));
+const cleanUps: (() => Promise<void> | void)[] = [];
+after(async () => {
+  for (const cleanUp of cleanUps.reverse()) await cleanUp();
+  rmSync(root, { recursive: true, force: true });
+});
+const observe = (observation: unknown) => assert.fail(JSON.stringify(observation));
+
+async function newReceiver(): Promise<Receiver> {
+  const receiver = await new Receiver().listen();
+  cleanUps.push(() => receiver.close());
+  return receiver;
+}
+
+/** A server whose webhooks are not yet sent. `end`: tasks of an owner end, with a webhook. */
+async function prepared() {
+  const statements: string[] = [];
+  const { store } = await stores.open({ inject: ({ sql }) => void statements.push(sql) });
+  cleanUps.push(() => store.close());
+  const secrets = await openSecrets({ store, dataDirectory: mkdtempSync(join(root, 'data-')), observe });
+  const rules = hostAllowlist('webhookHosts', '127.0.0.1');
+  // Pauses and attempts that no test sees the end of.
+  const times = { retryPauseMs: 1_000_000, responseTimeoutMs: 1_000_000 };
+  const webhooks = new Webhooks({ store, secrets, rules, observe, ...times });
+  cleanUps.push(() => webhooks.stop());
+  const tasks = new Tasks({ store, runnersMax: 1, retentionDays: 1, webhooks });
+  const error = { code: 'SQL_INVALID', message: 'no' } as const;
+  const end = (owner: string, receiver: Receiver, count = 1) =>
+    store.transaction(async (tx) => {
+      const principal = { id: owner, name: owner };
+      const request = { type: 'work', principal, target: '/x', request: {}, notify: { url: receiver.url } };
+      const ids: string[] = [];
+      for (let i = 0; i < count; i++) ids.push(await tasks.recordFailed(request, error, tx));
+      return ids;
+    });
+  const dueAt = async (taskId: string | undefined) => {
+    const row = store.db
+      .selectFrom('tasks')
+      .select('notify_at')
+      .where('task_id', '=', taskId ?? '');
+    return (await row.executeTakeFirstOrThrow()).notify_at;
+  };
+  return { store, webhooks, end, dueAt, statements };
+}
+
+test('an owner whose webhooks are not answered has eight at a time, and others are notified at once', async () => {
+  const { webhooks, end } = await prepared();
+  const [slow, other] = [await newReceiver(), await newReceiver()];
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+  slow.answered = answered;
+  await end('many', slow, 30);
+  webhooks.start();
+  await eventually('all places are taken', () => slow.notices.length === 8);
+  const [first] = await end('few', other);
+  await eventually('another owner is notified', () => other.noticesOf(first).length === 1);
+  assert.equal(slow.notices.length, 8);
+  answer();
+  await eventually('all are notified', () => slow.notices.length === 30);
+});
+
+test('a host that does not respond to one owner is not paused for another', async () => {
+  const { webhooks, end, dueAt } = await prepared();
+  const receiver = await newReceiver();
+  receiver.statuses = [0, 204];
+  const [failed] = await end('ann', receiver);
+  const endedAt = Date.now();
+  webhooks.start();
+  await eventually('a failed attempt', async () => Number(await dueAt(failed)) > endedAt + 60_000);
+  const [paused] = await end('ann', receiver);
+  await eventually('paused with the host', async () => (await dueAt(paused)) === (await dueAt(failed)));
+  const [sent] = await end('ben', receiver);
+  await eventually('sent', async () => (await dueAt(sent)) === null);
+  assert.deepEqual(
+    [failed, paused, sent].map((taskId) => receiver.noticesOf(taskId).length),
+    [1, 0, 1],
+  );
+});
+
+test('webhooks that wait for a host are paused together, while those of others are sent', async () => {
+  const { store, webhooks, end, dueAt, statements } = await prepared();
+  const [dead, other] = [await newReceiver(), await newReceiver()];
+  dead.statuses = [0];
+  await end('ann', dead);
+  const endedAt = Date.now();
+  webhooks.start();
+  await eventually('a failed attempt', async () => {
+    const first = await store.db.selectFrom('tasks').select('notify_at').executeTakeFirstOrThrow();
+    return Number(first.notify_at) > endedAt + 60_000;
+  });
+  const before = statements.length;
+  const all = await end('ann', dead, 250);
+  const [sent] = await end('ben', other);
+  await eventually('sent', async () => (await dueAt(sent)) === null);
+  await eventually('paused', async () => Number(await dueAt(all.at(-1))) > endedAt + 60_000);
+  const pauses = statements.slice(before).filter((sql) => sql.startsWith('update "tasks" set "notify_at"'));
+  const single = pauses.filter((sql) => !sql.includes(' in ('));
+  assert.equal(dead.notices.length, 1);
+  // Those of the ends of the tasks are of one task each.
+  assert.equal(single.length, 251);
+  assert(pauses.length - single.length < 10, `${pauses.length - single.length} updates`);
+});
+
+if (stores.name === 'SQLite')
+  test('the next webhook of each owner is found by an index', async () => {
+    const { store } = await prepared();
+    const heads = headsOfOwners(store.db, hasPendingNotification, (rows) => rows.orderBy('notify_at')).compile();
+    const plan = await store.db.executeQuery<{ detail: string }>({ ...heads, sql: `explain query plan ${heads.sql}` });
+    const text = plan.rows.map(({ detail }) => detail).join('; ');
+    assert.match(text, /INDEX tasks_notify_owner \(owner=\?/);
+    assert.doesNotMatch(text, /SCAN tasks|TEMP B-TREE/, text);
+  });
