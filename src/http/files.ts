@@ -95,7 +95,12 @@ export class FileRequests {
     const isCharged = forwarding?.received(incoming)?.isCharged ?? false;
     const file = await this.#openFile(path, { mode, query, isCharged, address: addressOf(incoming) }, call);
     const { requestId } = call;
-    const response = await forwarding?.byFile(file.serverId, { incoming, outgoing, requestId });
+    const response = await forwarding?.byFile(file.serverId, {
+      incoming,
+      outgoing,
+      requestId,
+      principalId: file.owner,
+    });
     if (response) return response;
     if (mode === 'write') return this.#receive(file, incoming, path);
     if (file.state !== 'ready') throw fileNotFound(file.fileId);

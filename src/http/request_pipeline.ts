@@ -128,7 +128,7 @@ export class RequestPipeline<Context> {
       response = failureResponse(failure);
       await untilParsed(incoming);
       // The client is expected to retry, so the connection is kept usable.
-      if (code === 'WAREHOUSE_BUSY' || code === 'WAREHOUSE_ON_ANOTHER_SERVER') await discardSmallBody(incoming);
+      if (refusedBeforeBody.has(code)) await discardSmallBody(incoming);
     }
     const { endpoint, actor } = progress;
     if (progress.isForwarded) return this.#summaryOf(progress, response, requestId);
@@ -225,8 +225,8 @@ export class RequestPipeline<Context> {
     actor.id = principal.id;
     actor.name = principal.name;
     const { forwarding } = this.#options;
-    const answer =
-      forwarding && (await forwarding.byPath(route, { incoming, outgoing, requestId, isRoot: isRoot(session) }));
+    const message = { incoming, outgoing, requestId, principalId: principal.id, isRoot: isRoot(session) };
+    const answer = forwarding && (await forwarding.byPath(route, message));
     if (answer && !(answer instanceof Failure)) {
       progress.isForwarded = true;
       return answer;
@@ -475,8 +475,8 @@ export class RequestPipeline<Context> {
       const fields = await parse();
       // The name in the path takes precedence over the body (rest-standard A5).
       const body = nameInPath === undefined ? fields : { ...fields, [nameFieldOf(endpoint)]: nameInPath };
-      const message = { incoming, outgoing, requestId: actor.requestId, isRoot: isRoot(session), body: kept.bytes };
-      if (mayForward) await forwarding?.byBody(route, body, message);
+      const sender = { requestId: actor.requestId, principalId: principal.id, isRoot: isRoot(session) };
+      if (mayForward) await forwarding?.byBody(route, body, { incoming, outgoing, ...sender, body: kept.bytes });
       return body;
     };
   }
@@ -557,6 +557,13 @@ export const systemEndpointCost = 5;
 /** Rate limit cost of a failed authentication, charged to the address. */
 export const failedAuthenticationCost = 10;
 const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED']);
+
+/** Whose senders are expected to retry soon. */
+const refusedBeforeBody: ReadonlySet<Code | '0'> = new Set<Code>([
+  'WAREHOUSE_BUSY',
+  'WAREHOUSE_ON_ANOTHER_SERVER',
+  'SERVER_BUSY',
+]);
 
 const revoked = () => new Failure('UNAUTHENTICATED', 'the credentials are no longer valid');
 const anonymousActor = ({ action, requestId, address, target }: CallActor) => ({ action, requestId, address, target });

@@ -1,10 +1,12 @@
-// A forwarded response whose server is lost after it has begun: the client is not left to wait for the rest.
+// Requests that are forwarded to another server: a response whose server is lost after it has begun is not awaited for ever, and slow
+// requests of one principal leave connections for those of others.
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { createServer, request, type Server } from 'node:http';
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { Forwarder } from '../../src/http/forwarding/forwarder.ts';
+import { eventually } from '../deadline.ts';
 
 async function listening(server: Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -31,7 +33,14 @@ describe('a response of another server that does not come to its end', () => {
       changes: { position: 0 },
     });
     front = createServer((incoming, outgoing) => {
-      const common = { requestId: randomUUID(), serverId: 'there', isChange: false, isCharged: false, isRoot: false };
+      const common = {
+        requestId: randomUUID(),
+        principalId: 'ann',
+        serverId: 'there',
+        isChange: false,
+        isCharged: false,
+        isRoot: false,
+      };
       forwarder.forward({ incoming, outgoing, ...common }).catch(() => outgoing.writeHead(503).end());
     });
     url = await listening(front);
@@ -66,4 +75,75 @@ describe('a response of another server that does not come to its end', () => {
       const { status, isWhole } = await send(method, goesDown);
       assert.deepEqual({ status, isWhole }, { status: 200, isWhole: false });
     });
+});
+
+describe('the connections to another server', () => {
+  const waiting = new Map<string, () => void>();
+  const arrivals = new Map<string, () => void>();
+  const other = createServer((incoming, outgoing) => {
+    waiting.set(String(incoming.url), () => outgoing.writeHead(204).end());
+    arrivals.get(String(incoming.url))?.();
+  });
+  let front: Server;
+  let url: string;
+  let forwarder: Forwarder;
+  const codes: string[] = [];
+  before(async () => {
+    const otherUrl = await listening(other);
+    forwarder = new Forwarder({
+      serverId: 'here',
+      key: randomBytes(32),
+      find: () => ({ url: otherUrl }),
+      addressOf: () => '127.0.0.1',
+      changes: { position: 0 },
+      socketsMax: 4,
+    });
+    const forward = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
+      const principalId = String(incoming.url).split('/')[1] ?? '';
+      const common = { requestId: randomUUID(), principalId, serverId: 'there', isChange: false };
+      const result = await forwarder.forward({ incoming, outgoing, ...common, isCharged: false, isRoot: false });
+      if (result.kind !== 'notSent') return;
+      codes.push(result.failure.code);
+      outgoing.writeHead(503).end();
+    };
+    front = createServer((incoming, outgoing) => {
+      // Those that still wait at the end of the test are lost.
+      forward(incoming, outgoing).catch(() => outgoing.destroy());
+    });
+    url = await listening(front);
+  });
+  after(() => {
+    forwarder.close();
+    for (const server of [front, other]) {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  /** `path`: begins with the principal. Resolves with whether the request waits at the other server. */
+  const isForwarded = (path: string) =>
+    new Promise<boolean>((resolve, reject) => {
+      arrivals.set(path, () => resolve(true));
+      const sent = request(`${url}${path}`, { agent: false }, (response) => {
+        response.resume();
+        resolve(false);
+      });
+      sent.on('error', reject).end();
+    });
+
+  test('are not all for one principal; it gets some again when its requests have ended', async () => {
+    assert.deepEqual([await isForwarded('/ann/1'), await isForwarded('/ann/2')], [true, true]);
+    assert.equal(await isForwarded('/ann/3'), false);
+    assert.equal(await isForwarded('/ben/1'), true);
+    assert.equal(await isForwarded('/ben/2'), false);
+    assert.equal(await isForwarded('/eve/1'), true);
+    assert.deepEqual(codes, ['SERVER_BUSY', 'SERVER_BUSY']);
+    const answer = (path: string) => {
+      waiting.get(path)?.();
+      waiting.delete(path);
+    };
+    for (const path of ['/ann/1', '/ann/2', '/ben/1']) answer(path);
+    await eventually('a free connection', () => isForwarded('/ann/4'));
+    for (const path of waiting.keys()) answer(path);
+  });
 });

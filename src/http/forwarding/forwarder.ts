@@ -18,12 +18,16 @@ export interface ForwarderOptions {
   readonly find: (serverId: string) => { readonly url: string } | undefined;
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly changes: { readonly position: number | undefined };
+  /** Connections to each server. By default, fewer than `connectionsPerAddressMax` by default, so that the other server accepts them. */
+  readonly socketsMax?: number | undefined;
 }
 
 export interface ForwardedRequest {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly requestId: string;
+  /** The caller, or the owner of the file. */
+  readonly principalId: string;
   /** The server to forward it to. */
   readonly serverId: string;
   /** Whether it may have been applied if its response is lost. */
@@ -46,7 +50,7 @@ export type ForwardResult =
   | { readonly kind: 'sent'; readonly status: number }
   | { readonly kind: 'early'; readonly response: EarlyResponse }
   /** The server received nothing of the request, and nothing of its body was read. */
-  | { readonly kind: 'unreachable'; readonly failure: Failure };
+  | { readonly kind: 'notSent'; readonly failure: Failure };
 
 /** Until a connection is available. */
 const connectMsMax = 3_000;
@@ -54,8 +58,7 @@ const connectMsMax = 3_000;
 const responseMsMax = 15 * 60_000;
 /** How often the state of the other server is checked while its response is awaited, and received. */
 const checkEveryMs = 1_000;
-/** Fewer than `connectionsPerAddressMax` by default, so that the other server accepts them. */
-const socketsMax = 500;
+const socketsMaxDefault = 500;
 /** A server that sends nothing for longer, and is said to be down, is. */
 const downMsMin = 5_000;
 const earlyResponseBytesMax = 1024 * 1024;
@@ -78,13 +81,23 @@ const earlyHeaders = ['retry-after', 'allow', 'deprecation', 'sunset', 'link'] a
 
 type Headers = Record<string, string | string[]>;
 
+/** Forwarded requests that have not ended, in total and by principal. */
+interface Shares {
+  total: number;
+  readonly own: Map<string, number>;
+}
+
 export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #headers: ForwardedHeaders;
   readonly #agents = new Map<string, Agent>();
+  readonly #socketsMax: number;
+  /** The principals of the requests that each server is processing. */
+  readonly #principals = new Map<string, Shares>();
 
   constructor(options: ForwarderOptions) {
     this.#options = options;
+    this.#socketsMax = options.socketsMax ?? socketsMaxDefault;
     this.#headers = new ForwardedHeaders(options.serverId, options.key);
   }
 
@@ -97,8 +110,11 @@ export class Forwarder {
   async forward(request: ForwardedRequest): Promise<ForwardResult> {
     const { serverId, outgoing } = request;
     const server = this.#options.find(serverId);
-    if (!server) return { kind: 'unreachable', failure: unreachable(serverId) };
+    if (!server) return { kind: 'notSent', failure: unreachable(serverId) };
+    const release = this.#take(request);
+    if (!release) return { kind: 'notSent', failure: busy(serverId) };
     const upstream = this.#open(new URL(server.url), request);
+    upstream.once('close', release);
     const onClose = () => {
       if (!outgoing.writableFinished) upstream.destroy();
     };
@@ -108,7 +124,7 @@ export class Forwarder {
     if (!(await connected(upstream))) {
       outgoing.off('close', onClose);
       upstream.destroy();
-      return { kind: 'unreachable', failure: unreachable(serverId) };
+      return { kind: 'notSent', failure: unreachable(serverId) };
     }
     this.#sendBody(upstream, request);
     const response = await this.#responseTo(upstream, request);
@@ -119,6 +135,26 @@ export class Forwarder {
   /** Closes the connections. Call it after the last request has ended. */
   close(): void {
     for (const agent of this.#agents.values()) agent.destroy();
+  }
+
+  /**
+   * Counts a request until the returned function is called. A principal that has as many connections to a server as are free gets no more:
+   * whatever some do there, and for how long, others get one.
+   */
+  #take({ serverId, principalId }: ForwardedRequest): (() => void) | undefined {
+    const shares = this.#principals.get(serverId) ?? { total: 0, own: new Map<string, number>() };
+    const own = shares.own.get(principalId) ?? 0;
+    if (own >= this.#socketsMax - shares.total) return undefined;
+    this.#principals.set(serverId, shares);
+    shares.own.set(principalId, own + 1);
+    shares.total++;
+    return () => {
+      shares.total--;
+      const remaining = (shares.own.get(principalId) as number) - 1;
+      if (remaining > 0) shares.own.set(principalId, remaining);
+      else shares.own.delete(principalId);
+      if (shares.total === 0) this.#principals.delete(serverId);
+    };
   }
 
   #open(url: URL, { incoming, requestId, serverId, isCharged, isRoot, body }: ForwardedRequest): ClientRequest {
@@ -147,7 +183,7 @@ export class Forwarder {
   #agentOf({ protocol }: URL): Agent {
     const known = this.#agents.get(protocol);
     if (known) return known;
-    const options = { keepAlive: true, maxSockets: socketsMax, noDelay: true };
+    const options = { keepAlive: true, maxSockets: this.#socketsMax, noDelay: true };
     const { Agent } = process.getBuiltinModule(protocol === 'https:' ? 'node:https' : 'node:http');
     const agent = new Agent(options);
     this.#agents.set(protocol, agent);
@@ -259,6 +295,11 @@ async function wholeBody(response: IncomingMessage): Promise<Uint8Array> {
 function unreachable(serverId: string): Failure {
   const message = `the data is on the server ${serverId}, which does not respond`;
   return new Failure('WAREHOUSE_ON_ANOTHER_SERVER', message, { serverId }, { outcome: 'notApplied' });
+}
+
+function busy(serverId: string): Failure {
+  const message = `too many requests of this principal wait for the server ${serverId}, which has the data; retry when some have ended`;
+  return new Failure('SERVER_BUSY', message, { serverId });
 }
 
 function responseLost({ serverId, isChange }: ForwardedRequest): Failure {

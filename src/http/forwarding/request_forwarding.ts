@@ -21,7 +21,7 @@ export interface RequestServers<Context> {
   isAnsweredByAny(route: Route<Context>): boolean;
 }
 
-type Message = Pick<ForwardedRequest, 'incoming' | 'outgoing' | 'requestId' | 'isRoot'>;
+type Message = Pick<ForwardedRequest, 'incoming' | 'outgoing' | 'requestId' | 'principalId' | 'isRoot'>;
 
 /** Thrown when a request was forwarded after its body was read: the response to send, or that is being sent. */
 export class AlreadyForwarded extends Error {
@@ -71,7 +71,7 @@ export class RequestForwarding<Context> {
     return response instanceof Failure ? undefined : response;
   }
 
-  /** Throws AlreadyForwarded, or WAREHOUSE_ON_ANOTHER_SERVER. */
+  /** Throws AlreadyForwarded, WAREHOUSE_ON_ANOTHER_SERVER or SERVER_BUSY. */
   async byBody(
     route: Route<Context>,
     fields: Readonly<Record<string, unknown>>,
@@ -84,7 +84,7 @@ export class RequestForwarding<Context> {
     throw response instanceof Failure ? response : new AlreadyForwarded(response);
   }
 
-  /** Undefined: the file is here. Throws WAREHOUSE_ON_ANOTHER_SERVER. */
+  /** Undefined: the file is here. Throws WAREHOUSE_ON_ANOTHER_SERVER, SERVER_BUSY. */
   async byFile(fileServerId: string | null, message: Omit<Message, 'isRoot'>): Promise<ApiResponse | undefined> {
     const serverId = this.#servers.ofFile(fileServerId);
     if (serverId === undefined) return undefined;
@@ -97,7 +97,7 @@ export class RequestForwarding<Context> {
     const { incoming, serverId } = request;
     if (this.received(incoming)) return notHere(serverId);
     const result = await this.#forwarder.forward(request);
-    return result.kind === 'unreachable' ? result.failure : responseOf(result);
+    return result.kind === 'notSent' ? result.failure : responseOf(result);
   }
 }
 
@@ -116,7 +116,7 @@ function notHere(serverId: string): Failure {
 }
 
 /** Nothing is written again if the response is being sent. */
-function responseOf(result: Exclude<ForwardResult, { kind: 'unreachable' }>): ApiResponse {
+function responseOf(result: Exclude<ForwardResult, { kind: 'notSent' }>): ApiResponse {
   const [status, headers, body] =
     result.kind === 'early'
       ? [result.response.status, result.response.headers, [result.response.body]]
