@@ -103,6 +103,8 @@ export interface ExecuteOptions extends WorkOptions {
    * statement is sent to the engine.
    */
   readonly step?: string | undefined;
+  /** Whose statement it is: exports of different principals share an adapter's threads fairly. */
+  readonly principalId?: string | undefined;
   /** The rows of a select are written only to files in `<resultPath>.files/`; `rows` is empty then. */
   readonly into?: ExportInto | undefined;
   /** Runs a select to its end with the engine's profiler: its rows are discarded, and `profile` contains the timings. */

@@ -150,6 +150,7 @@ export class Queries {
               progress: caller.progress,
               resultPath,
               pageBytesMax,
+              principalId: caller.principal.id,
               into: request.into,
               profile: request.profile,
               onPage: this.#receiverOf(caller, controller, started),

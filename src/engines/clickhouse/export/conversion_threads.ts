@@ -9,6 +9,7 @@ import type { ConversionRequest, ConvertedFiles, ThreadAnswer, ThreadRequest } f
 
 export interface ConversionThreadsOptions {
   readonly script: URL;
+  /** Beyond it, as many more exports run of principals that have none: the long exports of one do not keep those of others waiting. */
   readonly threadsMax: number;
   /** Of the heap of a thread. Its other memory is bounded by the size of a batch, a row group and a row. */
   readonly heapBytesMax: number;
@@ -17,9 +18,16 @@ export interface ConversionThreadsOptions {
 }
 
 interface Limits {
+  /** Whose export it is. */
+  readonly principalId: string;
   readonly signal: AbortSignal;
   /** Of the whole run, waiting for a thread included. */
   readonly timeoutMs: number;
+}
+
+interface WaitingExport {
+  readonly principalId: string;
+  readonly begin: () => void;
 }
 
 const MiB = 1024 * 1024;
@@ -32,8 +40,9 @@ const script = new URL(url.endsWith('.ts') ? './conversion_thread.ts' : './conve
 export class ConversionThreads {
   readonly #options: ConversionThreadsOptions;
   readonly #idle: ConversionThread[] = [];
-  readonly #waiting: PromiseWithResolvers<void>[] = [];
-  #busy = 0;
+  readonly #waiting: WaitingExport[] = [];
+  /** The principals whose exports have a thread, each as often as it has one. */
+  readonly #busy: string[] = [];
 
   constructor(options: Partial<ConversionThreadsOptions> = {}) {
     const threadsMax = Math.max(2, availableParallelism());
@@ -50,7 +59,7 @@ export class ConversionThreads {
     limits: Limits,
     work: (thread: RowsTaker) => Promise<ConvertedFiles>,
   ): Promise<ConvertedFiles> {
-    const { signal, timeoutMs } = limits;
+    const { principalId, signal, timeoutMs } = limits;
     const stopped = Promise.withResolvers<never>();
     stopped.promise.catch(() => undefined);
     let reason: Failure | undefined;
@@ -65,13 +74,13 @@ export class ConversionThreads {
     signal.addEventListener('abort', cancel, { once: true });
     try {
       if (signal.aborted) cancel();
-      await this.#turn(stopped.promise);
+      await this.#turn(principalId, stopped.promise);
       try {
         if (reason) throw reason;
         thread = this.#take();
         return await this.#converted(thread, request, work);
       } finally {
-        this.#endTurn();
+        this.#endTurn(principalId);
       }
     } finally {
       clearTimeout(timer);
@@ -108,28 +117,39 @@ export class ConversionThreads {
     });
   }
 
-  async #turn(stopped: Promise<never>): Promise<void> {
-    if (this.#busy < this.#options.threadsMax) {
-      this.#busy++;
+  async #turn(principalId: string, stopped: Promise<never>): Promise<void> {
+    if (this.#hasRoom(principalId)) {
+      this.#busy.push(principalId);
       return;
     }
     const turn = Promise.withResolvers<void>();
-    this.#waiting.push(turn);
+    const waiting = { principalId, begin: turn.resolve };
+    this.#waiting.push(waiting);
     try {
       await Promise.race([turn.promise, stopped]);
     } catch (error) {
-      const at = this.#waiting.indexOf(turn);
+      const at = this.#waiting.indexOf(waiting);
       if (at >= 0) this.#waiting.splice(at, 1);
       // The turn came at the same moment.
-      else this.#endTurn();
+      else this.#endTurn(principalId);
       throw error;
     }
   }
 
-  #endTurn(): void {
-    const next = this.#waiting.shift();
-    if (next) next.resolve();
-    else this.#busy--;
+  #hasRoom(principalId: string): boolean {
+    const { threadsMax } = this.#options;
+    const running = this.#busy.length;
+    return running < threadsMax || (running < threadsMax * 2 && !this.#busy.includes(principalId));
+  }
+
+  #endTurn(principalId: string): void {
+    this.#busy.splice(this.#busy.indexOf(principalId), 1);
+    for (const waiting of [...this.#waiting]) {
+      if (!this.#hasRoom(waiting.principalId)) continue;
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      this.#busy.push(waiting.principalId);
+      waiting.begin();
+    }
   }
 }
 

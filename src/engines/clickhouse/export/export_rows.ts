@@ -8,7 +8,9 @@ import { readToEnd } from '../connection/read_to_end.ts';
 import type { ConvertedFiles } from './conversion.ts';
 import { ConversionThreads, type RowsTaker } from './conversion_threads.ts';
 
-type Options = Pick<ExecuteOptions, 'resultPath' | 'rowsMax' | 'signal' | 'timeoutMs'> & { readonly into: ExportInto };
+type Options = Pick<ExecuteOptions, 'principalId' | 'resultPath' | 'rowsMax' | 'signal' | 'timeoutMs'> & {
+  readonly into: ExportInto;
+};
 
 /** In these formats, wide numbers become numbers of the format: they must not be rounded before. */
 export const needsNumbersAsStrings = ({ format }: ExportInto): boolean =>
@@ -23,7 +25,7 @@ const allThreads = new ConversionThreads();
  */
 export async function exportRows(
   open: () => Promise<Readable>,
-  { into, resultPath, rowsMax, signal, timeoutMs }: Options,
+  { into, principalId = '', resultPath, rowsMax, signal, timeoutMs }: Options,
   threads: ConversionThreads = allThreads,
 ): Promise<StatementResult> {
   const final = filesDirectory(resultPath);
@@ -32,7 +34,7 @@ export async function exportRows(
     await mkdir(directory, { mode: 0o700 });
     const { columns, rowCount, truncated, entries } = await threads.run(
       { into, directory, rowsMax },
-      { signal, timeoutMs },
+      { principalId, signal, timeoutMs },
       async (thread) => convert(await open(), thread),
     );
     if (signal.aborted) throw cancelledFailure('notApplied');

@@ -29,13 +29,19 @@ afterEach(() => {
 });
 
 interface Run {
+  readonly principalId?: string;
   readonly format?: ExportFormat;
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
 }
 
-function run(threads: ConversionThreads, stream: Readable, { format = ndjson, signal, timeoutMs }: Run = {}) {
+function run(
+  threads: ConversionThreads,
+  stream: Readable,
+  { principalId, format = ndjson, signal, timeoutMs }: Run = {},
+) {
   const options = {
+    principalId,
     into: { format },
     resultPath: join(spool, String(exports++)),
     rowsMax: undefined,
@@ -188,4 +194,17 @@ test('exports wait for a thread, in their order, as long as their time limit all
   assert.equal((await running).code, 'STATEMENT_CANCELLED');
   assert.equal((await next).rowCount, 1);
   assert.equal((await run(threads, streamOf(['"c"']))).rowCount, 1);
+});
+
+test('long exports of one principal do not keep those of others waiting', async () => {
+  const threads = new ConversionThreads({ threadsMax: 1 });
+  const first = new AbortController();
+  const running = failureOf(run(threads, endless().stream, { principalId: 'many', signal: first.signal }));
+  await eventually('the first export has begun', () => existsSync(join(spool, `${exports - 1}.files.incomplete`)));
+  const waiting = run(threads, streamOf(['"a"']), { principalId: 'many' });
+  assert.equal((await run(threads, streamOf(['"b"']), { principalId: 'few' })).rowCount, 1);
+  assert.ok(existsSync(join(spool, `${exports - 3}.files.incomplete`)), 'the first has not ended');
+  first.abort();
+  assert.equal((await running).code, 'STATEMENT_CANCELLED');
+  assert.equal((await waiting).rowCount, 1);
 });
