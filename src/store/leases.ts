@@ -19,7 +19,7 @@ const contactGapMsMax = 3_000;
 /** For so long after it reaches the store again, the others renew theirs first. */
 const settleMs = 3_000;
 /** A server takes its own lease for expired so long after it began to renew it, well before any other server does. */
-const ownLeaseMs = 4_000;
+export const ownLeaseMs = 4_000;
 
 export interface Lease {
   readonly leased_by: string | null;

@@ -2,16 +2,19 @@
 // only while it holds the lease; a task with an expired lease has lost its runner and can be taken over.
 import type { Kysely } from 'kysely';
 import { isRunning } from '../store/index_conditions.ts';
-import type { Lease, LeaseHolder } from '../store/leases.ts';
+import { type Lease, type LeaseHolder, ownLeaseMs } from '../store/leases.ts';
 import type { Schema, TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { ofServer } from './queue.ts';
 import { HandedBack } from './task.ts';
 import type { TaskRow } from './task_rows.ts';
 
-/** Abort reason: another runner has the task, and the result of this run is discarded. */
+/** Abort reason: another runner has the task, or may have it, and then the result of this run is discarded. */
 export class LeaseLost extends HandedBack {
   override name = 'LeaseLost';
+  constructor() {
+    super('the server could not renew its lease of the task');
+  }
 }
 
 export class Leases {
@@ -28,6 +31,11 @@ export class Leases {
   /** The lease columns of a task that starts here. */
   newLease(): Lease {
     return this.#holder.lease(this.#clock());
+  }
+
+  /** Whether another runner may have a task whose lease was last renewed then (`performance.now`), although nobody told this one so. */
+  hasLapsed(renewedAt: number): boolean {
+    return this.#holder.isShared && performance.now() - renewedAt > ownLeaseMs;
   }
 
   /** The columns that identify this holder; renewals do not change them. */

@@ -53,7 +53,7 @@ function decide(
 ): Outcome {
   if (ended.ok) return { kind: 'succeeded', result: JSON.stringify(ended.result) };
   if (reason instanceof Cancelled || ended.error instanceof Cancelled) return { kind: 'cancelled' };
-  if (reason instanceof HandedBack) return interruption(kind);
+  if (reason instanceof HandedBack) return interruption(kind, reason.message);
   const { error } = ended;
   if (!kind?.run || !isRetryable(error)) {
     return { kind: 'failed', error: taskError(error), ...(error instanceof Failure ? {} : { fault: error }) };
@@ -72,9 +72,10 @@ function retryDelaySecondsOf({ code, retryAfterSeconds }: Failure): number {
   return retryAfterSeconds ?? (code === 'STORAGE_FULL' ? (codes[code].retryAfterSeconds ?? 0) : 0);
 }
 
-/** The outcome of a task whose process shuts down. */
-export function interruption(kind: TaskKind | undefined): Outcome {
-  if (kind?.run) return { kind: 'retry', pauseMs: 0, counts: false, why: 'the server was shut down while it ran' };
+/** The outcome of a task whose process shuts down, or gives it up. */
+export function interruption(kind: TaskKind | undefined, why = ''): Outcome {
+  if (kind?.run)
+    return { kind: 'retry', pauseMs: 0, counts: false, why: why || 'the server was shut down while it ran' };
   return { kind: 'failed', error: interrupted() };
 }
 

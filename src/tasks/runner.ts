@@ -78,6 +78,7 @@ export class TaskRunner {
   #dispatchAgain = false;
   #timer: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
+  #lapseCheck: NodeJS.Timeout | undefined;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -131,7 +132,17 @@ export class TaskRunner {
     await this.#takeOver();
     this.#state = 'started';
     this.#scheduleHeartbeat();
+    this.#lapseCheck = setInterval(() => this.#abortLapsed(), this.#options.heartbeatEveryMs).unref();
     this.notify();
+  }
+
+  /**
+   * Ends the work whose lease could not be renewed: another server may do it now. The store, which this server may not reach, is not waited for.
+   * No other server continues what was adopted.
+   */
+  #abortLapsed(): void {
+    for (const { isHeld, adopted, leasedAt, controller } of this.#running.values())
+      if (isHeld && !adopted && this.#leases.hasLapsed(leasedAt)) controller.abort(new LeaseLost());
   }
 
   /** Requeues or ends tasks that have lost their runner. */
@@ -174,11 +185,13 @@ export class TaskRunner {
     const heldTasks = [...this.#running.values()].filter((task) => task.isHeld);
     try {
       if (heldTasks.length > 0) {
+        const leasedAt = performance.now();
         const states = await this.#leases.renew(heldTasks.map(({ record }) => record.taskId));
-        for (const { record, controller } of heldTasks) {
-          const state = states.get(record.taskId);
-          if (state === undefined) controller.abort(new LeaseLost());
-          else if (state === 'cancelling') controller.abort(new Cancelled());
+        for (const task of heldTasks) {
+          const state = states.get(task.record.taskId);
+          if (state === undefined) task.controller.abort(new LeaseLost());
+          else task.leasedAt = leasedAt;
+          if (state === 'cancelling') task.controller.abort(new Cancelled());
         }
       }
       await this.#takeOver();
@@ -193,6 +206,7 @@ export class TaskRunner {
     this.#state = 'stopping';
     clearTimeout(this.#timer);
     clearTimeout(this.#heartbeat);
+    clearInterval(this.#lapseCheck);
     const running = [...this.#running.values()];
     for (const task of running) task.controller.abort(new HandedBack());
     const deadline = new AbortController();

@@ -18,6 +18,8 @@ export class RunningTask {
   done: Promise<void> = Promise.resolve();
   /** Whether the store records that the task runs here. */
   isHeld = false;
+  /** When the last successful write of its lease began (`performance.now`). */
+  leasedAt = performance.now();
   fraction: number | null = null;
   text: string | null = null;
   #expectedEndAt: number | null = null;

@@ -59,6 +59,14 @@ function withLostAnswers(store: Store, loses: { commit: boolean }): Store {
   });
 }
 
+/** A store that answers no transaction while it is cut off. */
+function withCut(store: Store, cut: { until: Promise<void> }): Store {
+  const transaction: Store['transaction'] = (work) => cut.until.then(() => store.transaction(work));
+  return new Proxy(store, {
+    get: (target, key) => (key === 'transaction' ? transaction : Reflect.get(target, key, target)),
+  });
+}
+
 /** A runner whose tasks end when `ends` is called, or when they are aborted; then when `stopping` has resolved. */
 async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, options: RunnerOptions = {}) {
   const { attemptsMax = 3, runnersMax = 1, stopping = Promise.resolve(), fails = 0 } = options;
@@ -153,6 +161,41 @@ test('one whose task another runner has taken over is notified', async () => {
   assert.ok(firstRunner.observed[0] instanceof LeaseLost);
   const { state, leased_by } = await row(store, taskId);
   assert.deepEqual([state, leased_by], ['running', 'another']);
+});
+
+test('a runner that the store does not answer aborts its work when its lease has lapsed', async () => {
+  const clock = { now: Date.now() };
+  /** One whose task another runner takes over, and one that has no other. */
+  const [taken, alone] = await Promise.all(
+    [1, 2].map(async () => {
+      const store = await newStore();
+      const cut = { until: Promise.resolve() };
+      const cutRunner = await runner(withCut(store, cut), clock, beatMs, { attemptsMax: 2 });
+      const { taskId } = await cutRunner.tasks.submit(work());
+      await untilTrue(() => cutRunner.startOrder.length === 1, 'it begins');
+      const { promise, resolve: reconnect } = Promise.withResolvers<void>();
+      cut.until = promise;
+      return { store, cutRunner, taskId, reconnect };
+    }),
+  );
+  assert.ok(taken && alone);
+  for (const { cutRunner } of [taken, alone]) {
+    await untilTrue(() => cutRunner.observed.length === 1, 'its work is aborted');
+    assert.ok(cutRunner.observed[0] instanceof LeaseLost);
+  }
+  const other = await runner(taken.store, clock, beatMs);
+  clock.now += leaseMs + 1;
+  await untilTrue(() => other.startOrder.length === 1, 'it is taken over');
+  taken.reconnect();
+  other.ends('other');
+  assert.deepEqual((await other.tasks.wait(taken.taskId, soonMs))?.result, { by: 'other' });
+  assert.equal(taken.cutRunner.startOrder.length, 1);
+
+  alone.reconnect();
+  await untilTrue(() => alone.cutRunner.startOrder.length === 2, 'it begins again');
+  assert.equal((await row(alone.store, alone.taskId)).attempt, 1, 'no attempt is lost');
+  alone.cutRunner.ends('again');
+  assert.deepEqual((await alone.cutRunner.tasks.wait(alone.taskId, soonMs))?.result, { by: 'again' });
 });
 
 test('a start whose commit was not answered is found when its lease has expired, by the same runner too', async () => {
