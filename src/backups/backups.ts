@@ -40,6 +40,7 @@ import {
 import type { MetadataCategory } from './metadata_objects.ts';
 import { type BackupTarget, listBackupIds, listFiles, loadManifest, type TargetFile } from './targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
+import { heldTarget } from './targets/held_target.ts';
 import { PartUploader, type TableToUpload } from './targets/part_uploader.ts';
 import type { TargetSecrets } from './targets/target_secrets.ts';
 
@@ -63,6 +64,7 @@ export interface BackupRequest {
 }
 
 type Result = TaskResultOf<typeof backupTask>;
+type Run = Pick<TaskContext, 'signal' | 'progress' | 'requireHeld'>;
 
 interface Parts {
   readonly catalog: Catalog;
@@ -108,13 +110,13 @@ export class Backups {
     return task;
   }
 
-  async run(task: TaskRecord<'backup'>, context: Pick<TaskContext, 'signal' | 'progress'>): Promise<Result> {
+  async run(task: TaskRecord<'backup'>, context: Run): Promise<Result> {
     const { taskId, principal, target: uri } = task;
     const { objectId, to } = task.request;
     const definitions = await this.#authorize(objectId, principal);
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };
-    const target = await this.#open(taskId, to);
-    const { signal } = context;
+    const { signal, requireHeld } = context;
+    const target = heldTarget(await this.#open(taskId, to), () => requireHeld(this.#parts.store.db));
     const details = { taskId, kind: 'backup' };
     try {
       const files = await listFiles(target, signal);
@@ -162,7 +164,7 @@ export class Backups {
       readonly target: BackupTarget;
       readonly files: ReadonlyMap<string, TargetFile>;
     },
-    { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
+    { signal, progress }: Run,
   ): Promise<Result> {
     const { taskId: backupId, objectId, target, files } = options;
     const base = await findLatest(objectId, target, files, signal);
@@ -318,7 +320,7 @@ async function settleFiles(target: BackupTarget, manifest: Manifest, signal: Abo
     for await (const { path, bytes } of target.list(folder, signal)) {
       found.set(path, bytes);
       const isLeft = folder === backupFolder(manifest.backupId) && !named.has(path);
-      if (isLeft) await target.remove(path);
+      if (isLeft && path !== manifestPath(manifest.backupId)) await target.remove(path);
     }
   for (const [path, bytes] of named)
     if (found.get(path) !== bytes)
@@ -330,7 +332,7 @@ async function settleFiles(target: BackupTarget, manifest: Manifest, signal: Abo
  */
 async function clearUnfinished(target: BackupTarget, backupId: string): Promise<void> {
   for await (const { path } of target.list(backupFolder(backupId))) if (path === manifestPath(backupId)) return;
-  await target.clear(backupFolder(backupId));
+  await target.clear(backupFolder(backupId), manifestPath(backupId));
 }
 
 const resultOf = (manifest: Manifest) => {

@@ -84,7 +84,7 @@ interface Parts {
   readonly metadataCategories: readonly MetadataCategory[];
 }
 
-type Run = Pick<TaskContext, 'signal' | 'progress'>;
+type Run = Pick<TaskContext, 'signal' | 'progress' | 'isRetry'>;
 
 /** The backup, and the databases of it to restore. */
 interface Chosen {
@@ -100,8 +100,6 @@ interface Work extends Run {
   readonly target: BackupTarget;
   readonly engine: EngineWarehouse;
   readonly staging: string;
-  /** A previous attempt may have restored part of it. */
-  readonly isRetry: boolean;
   readonly rows: { done: number; readonly total: number };
 }
 
@@ -170,7 +168,6 @@ export class Restores {
           target,
           engine,
           staging,
-          isRetry: task.attempt > 1,
           rows: { done: 0, total },
         };
         return this.#restore(request, objectId, chosen, work);

@@ -147,6 +147,6 @@ export async function sweepUnnamed(
   const remaining = await listFiles(target);
   for (const id of new Set([...files.keys()].map(backupIdOfFile)))
     if (id !== undefined && ![...remaining.keys()].some((path) => backupIdOfFile(path) === id))
-      await target.clear(backupFolder(id));
+      await target.clear(backupFolder(id), manifestPath(id));
   return { files: count, bytes: sum };
 }

@@ -23,6 +23,13 @@ export interface ObjectStoreCredentials {
   readonly sessionToken?: string | undefined;
 }
 
+export interface ClearOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly confirm?: (() => Promise<void>) | undefined;
+  /** The key of an object that stays. */
+  readonly except?: string | undefined;
+}
+
 export interface StoredObject {
   readonly key: string;
   readonly bytes: number;
@@ -168,14 +175,15 @@ export class ObjectStore {
     await withFailures(this.#client.send(command, sendOptions(signal)));
   }
 
-  /** Deletes all objects under a prefix, and aborts unfinished uploads there. `confirm` is called before each of them. */
-  async clear(prefix: string, signal?: AbortSignal, confirm?: () => Promise<void>): Promise<void> {
+  /** Deletes all objects under a prefix but `except`, and aborts unfinished uploads there. `confirm` is called before each of them. */
+  async clear(prefix: string, { signal, confirm, except }: ClearOptions = {}): Promise<void> {
     for (const { key, uploadId } of await this.#unfinished(prefix, signal)) {
       await confirm?.();
       const target = { Bucket: this.#bucket, Key: key, UploadId: uploadId };
       await withFailures(this.#client.send(new this.#library.AbortMultipartUploadCommand(target), sendOptions(signal)));
     }
     for await (const { key } of this.list(prefix, signal)) {
+      if (key === except) continue;
       await confirm?.();
       await this.remove(key, signal);
     }

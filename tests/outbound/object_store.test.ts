@@ -64,7 +64,7 @@ test('nothing is written or deleted that is not confirmed', async () => {
     await writeFile(path, randomBytes(size));
     await assert.rejects(store.writeFile('kept/0', path, undefined, refused), code('CHANGE_IN_PROGRESS'));
   }
-  await assert.rejects(store.clear('kept/', undefined, refused), code('CHANGE_IN_PROGRESS'));
+  await assert.rejects(store.clear('kept/', { confirm: refused }), code('CHANGE_IN_PROGRESS'));
   assert.equal((await store.readSmall('kept/0', 100)).toString(), 'as it was');
 });
 

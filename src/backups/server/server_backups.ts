@@ -210,7 +210,7 @@ export class ServerBackups {
       const target = await this.#open(backupId, to);
       try {
         if (await hasManifest(target, backupId)) return await this.#record(objectId, backupId, target, actor);
-        await target.clear(serverFolder(backupId));
+        await target.clear(serverFolder(backupId), serverManifestPath(backupId));
       } finally {
         target.close();
       }

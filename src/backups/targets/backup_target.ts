@@ -30,8 +30,8 @@ export interface BackupTarget {
   write(path: string, from: string, signal?: AbortSignal): Promise<void>;
   writeSmall(path: string, text: string, signal?: AbortSignal): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Removes everything below a prefix, including unfinished files. */
-  clear(prefix: string): Promise<void>;
+  /** Removes everything below a prefix, including unfinished files. `except`: a file that is not removed, even if it appears meanwhile. */
+  clear(prefix: string, except?: string): Promise<void>;
   close(): void;
 }
 

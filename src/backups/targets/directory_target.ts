@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
@@ -87,8 +87,14 @@ export class DirectoryTarget implements BackupTarget {
     await mapErrors(rm(join(this.#root, path), { force: true }));
   }
 
-  async clear(prefix: string): Promise<void> {
-    await mapErrors(rm(join(this.#root, prefix), { recursive: true, force: true }));
+  async clear(prefix: string, except?: string): Promise<void> {
+    const folder = join(this.#root, prefix);
+    if (except === undefined) return mapErrors(rm(folder, { recursive: true, force: true }));
+    for await (const { path } of this.list(prefix)) if (path !== except) await this.remove(path);
+    const removed = rmdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'ENOENT') throw error;
+    });
+    await mapErrors(removed);
   }
 
   close(): void {}

@@ -43,8 +43,9 @@ export class ObjectStoreTarget implements BackupTarget {
     return this.#store.remove(this.#prefix + path);
   }
 
-  clear(prefix: string): Promise<void> {
-    return this.#store.clear(this.#prefix + prefix);
+  clear(prefix: string, except?: string): Promise<void> {
+    const kept = except === undefined ? undefined : this.#prefix + except;
+    return this.#store.clear(this.#prefix + prefix, { except: kept });
   }
 
   close(): void {

@@ -73,7 +73,7 @@ export class ObjectStoreFolder implements ExportDestination {
 
   async roomBytes(): Promise<undefined> {}
 
-  clear = () => this.#objectStore.clear(this.#folder, undefined, this.#confirm);
+  clear = () => this.#objectStore.clear(this.#folder, { confirm: this.#confirm });
 
   store = (path: string, { name }: ExportedFile, signal: AbortSignal) =>
     this.#objectStore.writeFile(`${this.#folder}${name}`, path, signal, this.#confirm);

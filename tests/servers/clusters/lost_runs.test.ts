@@ -1,7 +1,7 @@
-// A server that is cut off from the store while it runs an export or a query, and continues after another server has completed the task:
+// A server that is cut off from the store while it runs an export, a query or a backup, and continues after another server has completed the task:
 // what the other one has stored remains as it is, whether the run of the first succeeds or fails.
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { after, before, describe, test } from 'node:test';
 import { Client } from 'pg';
 import { engineWith } from '../../../src/engines/derived_engine.ts';
 import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
+import type { Snapshot } from '../../../src/engines/port/snapshot.ts';
 import type { FaultInjector } from '../../../src/store/store.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { openTestBucket } from '../../file_stores.ts';
@@ -20,6 +21,7 @@ import { clusterSettings, registerAll } from './cluster_server.ts';
 /** Each run has other rows. */
 const sql = 'SELECT generateUUIDv4(number) AS id FROM numbers(20000)';
 const lake = '/api/v2/catalogs/lake';
+const rowsOfTable = `${lake}/databases/d/tables/t/rows`;
 
 interface LinkedFile {
   readonly name: string;
@@ -42,6 +44,7 @@ describe('a run of a task that another server has completed meanwhile', {
   /** Whether the first server cannot renew the leases of its tasks. */
   let isCutOff = false;
   let taskId = '';
+  let target = '';
   let run = Promise.withResolvers<void>();
   let computed = Promise.withResolvers<void>();
   let ended = Promise.withResolvers<void>();
@@ -59,6 +62,22 @@ describe('a run of a task that another server has completed meanwhile', {
         computed.resolve();
         await run.promise;
         return result;
+      },
+      async snapshot(...options: Parameters<EngineWarehouse['snapshot']>) {
+        const snapshot = await engine.snapshot(...options);
+        const write: Snapshot['write'] = async (...part) => {
+          const rows = await snapshot.write(...part);
+          computed.resolve();
+          await run.promise;
+          return rows;
+        };
+        return new Proxy(snapshot, {
+          get: (target, key) => {
+            if (key === 'write') return write;
+            const value: unknown = Reflect.get(target, key, target);
+            return typeof value === 'function' ? value.bind(target) : value;
+          },
+        });
       },
     });
   const wrapEngine = (engine: Engine): Engine => ({ ...engine, open: (options) => held(engine.open(options)) });
@@ -82,6 +101,9 @@ describe('a run of a task that another server has completed meanwhile', {
     startOther = () => start({ ...settings, dataDir: join(directory, 'other'), secretKeyFile });
     await registerAll(one, 'cluster', ring, clusters.copies);
     (await one.post('/api/v2/catalogs', { name: 'lake', warehouse: 'cluster' })).is(201);
+    (await one.post(`${lake}/databases`, { name: 'd' })).is(201);
+    (await one.post(`${lake}/databases/d/tables`, { name: 't', columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+    (await one.post(rowsOfTable, { rows: [[1]] })).is(201);
   });
   after(async () => {
     await one?.close();
@@ -91,16 +113,20 @@ describe('a run of a task that another server has completed meanwhile', {
     await rm(directory, { recursive: true, force: true });
   });
 
-  async function filesInStore(task: Reply): Promise<string[]> {
+  async function filesInStore(folder: string): Promise<string[]> {
     const bucket = await openTestBucket(s3);
     try {
-      const keys = (await Array.fromAsync(bucket.list(`out/${task.at('taskId')}/`))).map(({ key }) => key);
+      const keys = (await Array.fromAsync(bucket.list(`${folder}/`))).map(({ key }) => key);
       const stored = keys.map(async (key) => `${key.split('/').at(-1)} ${digestOf(await bucket.readSmall(key, 1e9))}`);
-      return (await Promise.all(stored)).filter((file) => !file.startsWith('manifest.json'));
+      return await Promise.all(stored);
     } finally {
       bucket.close();
     }
   }
+  const s3Target = (prefix: string) => {
+    const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
+    return { s3: { endpoint, bucket, prefix, accessKeyId, secretAccessKey } };
+  };
   async function downloads(task: Reply, server: TestServer): Promise<string[]> {
     const files = (await server.get(task.at('uri'))).at<LinkedFile[]>('result', 'files');
     const fetched = files.map(async ({ name, link }) => {
@@ -115,14 +141,37 @@ describe('a run of a task that another server has completed meanwhile', {
   const countOf = async (table: string): Promise<number> =>
     (await store.query(`select count(*)::int as n from ${table} where task_id = $1`, [taskId])).rows[0].n;
 
-  const kinds: Record<string, { submit(): Promise<Reply>; verify(task: Reply, server: TestServer): Promise<void> }> = {
+  interface Kind {
+    submit(): Promise<Reply>;
+    /** Called while the first server runs the task. */
+    meanwhile?(): Promise<unknown>;
+    verify(task: Reply, server: TestServer): Promise<void>;
+  }
+  const kinds: Record<string, Kind> = {
     'an export to an object store': {
-      submit: () => {
-        const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
-        const to = { s3: { endpoint, bucket, prefix: 'out', accessKeyId, secretAccessKey } };
-        return one.post(`${lake}/export`, { sql, format: 'parquet', to });
+      submit: () => one.post(`${lake}/export`, { sql, format: 'parquet', to: s3Target('out') }),
+      verify: async (task) => {
+        const files = await filesInStore(`out/${task.at('taskId')}`);
+        assert.deepEqual(
+          files.filter((file) => !file.startsWith('manifest.json')),
+          inManifest(task),
+        );
       },
-      verify: async (task) => assert.deepEqual(await filesInStore(task), inManifest(task)),
+    },
+    'a backup': {
+      submit: () => {
+        // In a target of its own, so that it has files to write.
+        target = randomUUID();
+        return one.post(`${lake}/backup`, { to: s3Target(target) });
+      },
+      meanwhile: async () => (await one.post(rowsOfTable, { rows: [[2]] })).is(201),
+      verify: async (task) => {
+        const files = await filesInStore(`${target}/backups/${task.at('taskId')}`);
+        assert.ok(files.some((file) => file.startsWith('manifest.json')));
+        assert.ok(files.length >= 2);
+        first ??= files.join();
+        assert.equal(files.join(), first);
+      },
     },
     'an export to download': {
       submit: () => one.post(`${lake}/export`, { sql, format: 'parquet' }),
@@ -144,7 +193,7 @@ describe('a run of a task that another server has completed meanwhile', {
   };
   let first: string | undefined;
 
-  for (const [name, { submit, verify }] of Object.entries(kinds))
+  for (const [name, { submit, meanwhile, verify }] of Object.entries(kinds))
     for (const fails of [false, true])
       test(`${name}: the run ${fails ? 'fails' : 'succeeds'}`, async (t) => {
         first = undefined;
@@ -155,6 +204,7 @@ describe('a run of a task that another server has completed meanwhile', {
         const accepted = (await submit()).is(202);
         taskId = accepted.at('taskId');
         await computed.promise;
+        await meanwhile?.();
         isCutOff = true;
         await store.query('update tasks set leased_by = null, lease_until = null where task_id = $1', [taskId]);
         const other = await startOther();
