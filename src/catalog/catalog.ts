@@ -31,6 +31,7 @@ import { appendChange } from './changes/object_changes.ts';
 import { findSibling } from './changes/object_names.ts';
 import { findDropped, purgeDue, searchDropped, undropObject } from './changes/undrop_object.ts';
 import { intentOfTask, runIntent, updateObject } from './changes/update_object.ts';
+import { recordHidden } from './moves/left_copies.ts';
 import {
   beginMove,
   type CatalogMove,
@@ -353,6 +354,11 @@ export class Catalog extends CatalogReader {
   /** Lets other servers write to the catalog of a move or snapshot again. `asks`: only if that was the last question. @returns whether it did. */
   endHold(taskId: string, asks?: number): Promise<boolean> {
     return endHold(this.#context, taskId, asks);
+  }
+
+  /** The engine no longer knows the copy that a move has left by the name of the catalog, which had this id. */
+  recordHiddenCopy(catalogId: string): Promise<void> {
+    return recordHidden(this.#context.store, catalogId);
   }
 
   endAsking(taskId: string): Promise<void> {

@@ -9,7 +9,7 @@ import type { ObjectState, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { CatalogReader } from './catalog_reader.ts';
-import { leftCopyCategory, leftName } from './moves/move_catalog.ts';
+import { leftCopyCategory, leftName } from './moves/left_copies.ts';
 import type { CatalogObject, DroppedPosition } from './object.ts';
 import { toRfc3339 } from './object_rows.ts';
 

@@ -10,7 +10,8 @@ import type { Directory } from '../access/authorization/directory.ts';
 import { readDefinitions, type SourceDefinitions } from '../backups/definitions.ts';
 import type { MetadataCategory } from '../backups/metadata_objects.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { type CatalogMove, leftName } from '../catalog/moves/move_catalog.ts';
+import { leftName } from '../catalog/moves/left_copies.ts';
+import type { CatalogMove } from '../catalog/moves/move_catalog.ts';
 import type { Engine, EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
@@ -239,6 +240,7 @@ export class Moves {
       ? ({ kind: 'hideCatalog', catalog } as const)
       : ({ kind: 'renameCatalog', catalog, newName: leftName(catalog.id) } as const);
     await (await warehouses.use(result.from)).apply(change, { step: `${move.taskId}/left`, signal });
+    await objects.recordHiddenCopy(catalog.id);
     await writes.close();
     return result;
   }

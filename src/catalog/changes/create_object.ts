@@ -7,6 +7,7 @@ import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
 import { objectNotFound } from '../../standard/failure.ts';
 import type { ObjectsTable } from '../../store/schema.ts';
+import { requireNoLeftCopy } from '../moves/left_copies.ts';
 import type { CatalogObject, CreateRequest } from '../object.ts';
 import { foldedComment, isVisible, type ObjectRow } from '../object_rows.ts';
 import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './change_context.ts';
@@ -140,9 +141,15 @@ function begin(
 }
 
 /** The warehouse of a new catalog may have been deleted meanwhile; the catalogs in it keep one from that. */
-async function requireWarehouse(context: CatalogContext, tx: Tx, { parent, warehouse }: CreateRequest): Promise<void> {
-  if (parent !== null || warehouse === undefined || (await context.warehouseExists(tx, warehouse))) return;
-  throw objectNotFound('warehouses', warehouse, 'the warehouse no longer exists');
+async function requireWarehouse(
+  context: CatalogContext,
+  tx: Tx,
+  { parent, name, warehouse }: CreateRequest,
+): Promise<void> {
+  if (parent !== null || warehouse === undefined) return;
+  if (!(await context.warehouseExists(tx, warehouse)))
+    throw objectNotFound('warehouses', warehouse, 'the warehouse no longer exists');
+  await requireNoLeftCopy(tx, warehouse, name);
 }
 
 /** The engine's step and the commit. If either fails, intent_recovery.ts ends the intent. */

@@ -10,6 +10,7 @@ import { Failure } from '../../standard/failure.ts';
 import { type Batch, bytesOf } from '../../store/row_batches.ts';
 import { type Candidate, searchRows } from '../../store/row_search.ts';
 import type { Store } from '../../store/store.ts';
+import { requireNoLeftCopy } from '../moves/left_copies.ts';
 import type {
   CatalogObject,
   Category,
@@ -202,6 +203,7 @@ async function begin(
   if (sibling && isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
   if (sibling) throw new Blocked([sibling.id]);
   await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
+  if (row.category === 'catalogs') await requireNoLeftCopy(tx, warehouse, name);
   if (sources) await recordSources(context, tx, row.id, sources);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));

@@ -12,6 +12,7 @@ import { Failure } from '../../standard/failure.ts';
 import { visible } from '../../store/index_conditions.ts';
 import { afterCommit } from '../../store/transactions.ts';
 import { HandedBack, RetryableError } from '../../tasks/task.ts';
+import { requireNoLeftCopy } from '../moves/left_copies.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from '../object.ts';
 import { isVisible, type ObjectRow, objectColumns, versionOfRow } from '../object_rows.ts';
 import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './change_context.ts';
@@ -192,8 +193,9 @@ async function checkNewName(
   tx: Tx,
   row: ObjectRow,
   name: string,
-  { sharesNames }: UpdateRequest,
+  { sharesNames, warehouse }: UpdateRequest,
 ): Promise<void> {
+  if (row.category === 'catalogs' && warehouse !== undefined) await requireNoLeftCopy(tx, warehouse, name);
   await requireNameFree(context, tx, row.id);
   await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });

@@ -19,11 +19,9 @@ import { droppedName, notFound } from '../changes/object_names.ts';
 import { addTask } from '../changes/submit_change_task.ts';
 import type { CatalogObject, TaskOfChange } from '../object.ts';
 import { isVisible, type ObjectRow, versionOfRow } from '../object_rows.ts';
+import { leftCopyCategory, leftName, requireNoLeftCopy } from './left_copies.ts';
 import { moveGivenUp, requireHeld } from './move_reports.ts';
 import { moveGrants } from './moved_grants.ts';
-
-/** The category of what is left of a catalog in the warehouse from which it was moved. No path leads to it. */
-export const leftCopyCategory = 'catalog_copies';
 
 export interface MoveRequest {
   readonly to: string;
@@ -84,6 +82,7 @@ async function begin(
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
   if (!(await context.warehouseExists(tx, to)))
     throw objectNotFound('warehouses', to, 'the warehouse no longer exists');
+  await requireNoLeftCopy(tx, to, name);
   const left = await interruptedCopies(tx, to);
   if (left.length > 0) throw new Blocked(left);
   const spec = JSON.parse(row.spec) as CatalogSpec;
@@ -257,9 +256,6 @@ async function leaveOldCopy(
     .execute();
   appendRemoval(context, tx, row, { deep: true });
 }
-
-/** The name that the copy that is left behind has in its engine. */
-export const leftName = (catalogId: string): string => `left_${catalogId}`;
 
 /** Dropped objects in the catalog: their data are only in the old copy. Rows below them follow. */
 async function forgetDropped(tx: Tx, catalogId: string): Promise<void> {
