@@ -82,8 +82,7 @@ const changeHandlers: { readonly [K in Change['kind']]: ChangeHandler<ChangeOf<K
     cost: instant,
     apply: async (connection, { catalog, newName }, { dataDirectory, signal, report }) => {
       const renamed: CatalogRef = { id: catalog.id, name: newName };
-      await detachCatalog(connection, dataDirectory, catalog);
-      // A query that still uses the old name keeps the file open until it ends; attaching waits for that.
+      // It detaches the old name first. A query that still uses that keeps the file open until it ends; attaching waits for that.
       const attach = () => attachCatalog(connection, dataDirectory, renamed);
       const identity = await retryingBusyFile(attach, signal);
       report?.({ kind: 'attached', catalog: renamed, identity });

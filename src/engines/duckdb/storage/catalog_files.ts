@@ -67,6 +67,7 @@ async function attach(connection: DuckDBConnection, dataDirectory: string, catal
   const file = catalogFile(dataDirectory, catalog);
   const attachedAs = await nameOfAttached(connection, file);
   if (attachedAs !== catalog.name) {
+    await requireFree(connection, catalog.name, file);
     if (attachedAs !== undefined) await detach(connection, attachedAs);
     await connection.run(
       `ATTACH ${quoteLiteral(file)} AS ${quoteIdentifier(catalog.name)} (BLOCK_SIZE ${blockSizeBytes})`,
@@ -78,6 +79,13 @@ async function attach(connection: DuckDBConnection, dataDirectory: string, catal
     await detach(connection, catalog.name).catch(() => undefined);
     throw error;
   }
+}
+
+/** Throws CHANGE_IN_PROGRESS if another file is attached under the name: as long as that is so, this one keeps its own. */
+async function requireFree(connection: DuckDBConnection, name: string, file: string): Promise<void> {
+  const text = 'SELECT 1 FROM duckdb_databases() WHERE lower(database_name) = lower($1) AND path <> $2';
+  if ((await rowsOf(connection, text, [name, file])).length === 0) return;
+  throw new Failure('CHANGE_IN_PROGRESS', 'another catalog still has this name in the engine; retry later');
 }
 
 /** Checks the identity of an attached file; assigns one if none was ever recorded. */
@@ -192,7 +200,7 @@ async function nameOfAttached(connection: DuckDBConnection, file: string): Promi
 const busyFileWaitsMax = 200;
 const busyFileWaitMs = 50;
 
-/** Retries work that fails because statements still hold the file. Throws WAREHOUSE_BUSY. */
+/** Retries work that fails because statements still hold the file. Throws WAREHOUSE_BUSY: the file is not attached under any name until it is repeated. */
 export async function retryingBusyFile<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -204,7 +212,7 @@ export async function retryingBusyFile<T>(work: () => Promise<T>, signal: AbortS
           'WAREHOUSE_BUSY',
           'statements are still running under the old name of the catalog; retry later',
           {},
-          { cause: error },
+          { cause: error, outcome: 'unknown' },
         );
       }
       await new Promise((resolve) => setTimeout(resolve, busyFileWaitMs));

@@ -1,9 +1,10 @@
 // Each kind of Change on a real DuckDB, except altered tables: its effect, its idempotency, and that a copy of the files taken
 // right afterwards (a crash, for DuckDB) has the same content.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
-import { costOf } from '../../../../src/engines/duckdb/ddl/apply_change.ts';
+import { applyChange, costOf } from '../../../../src/engines/duckdb/ddl/apply_change.ts';
 import { forgetSteps, inTransaction, rememberStep } from '../../../../src/engines/duckdb/instance/applied_steps.ts';
 import { qualifiedTable } from '../../../../src/engines/duckdb/sql/identifiers.ts';
 import { catalogFile } from '../../../../src/engines/duckdb/storage/catalog_files.ts';
@@ -203,4 +204,35 @@ test('a catalog that a transaction still reads is renamed when the transaction e
     [],
   );
   reader.closeSync();
+});
+
+test('a catalog does not get the name of another one, and keeps its own', async () => {
+  const fixture = await world('first');
+  await fixture.apply({ kind: 'createTable', table: fixture.table, definition: definition([column('a', 'INT')]) });
+  const second = { id: randomUUID(), name: 'second' };
+  await fixture.apply({ kind: 'createCatalog', catalog: second });
+  const inUse = { code: 'CHANGE_IN_PROGRESS' };
+  await assert.rejects(fixture.apply({ kind: 'renameCatalog', catalog: fixture.catalog, newName: 'SECOND' }), inUse);
+  await assert.rejects(fixture.apply({ kind: 'createCatalog', catalog: { id: randomUUID(), name: 'First' } }), inUse);
+  assert.deepEqual(await fixture.rows(`SELECT * FROM ${qualifiedTable(fixture.table)}`), []);
+});
+
+test('a rename that a reader keeps from its end is completed when it is repeated', async () => {
+  const fixture = await world('busy');
+  await fixture.apply({ kind: 'createTable', table: fixture.table, definition: definition([column('a', 'INT')]) });
+  const reader = await fixture.instance.connect();
+  await reader.run('BEGIN');
+  await reader.run(`SELECT * FROM ${qualifiedTable(fixture.table)}`);
+  const ended = new AbortController();
+  const change = { kind: 'renameCatalog', catalog: fixture.catalog, newName: 'idle' } as const;
+  const { connection, dataDirectory } = fixture;
+  const renaming = applyChange(connection, change, { dataDirectory, step: 's', signal: ended.signal });
+  setTimeout(() => ended.abort(), 150);
+  // Until then it has neither of the names.
+  await assert.rejects(renaming, { code: 'WAREHOUSE_BUSY', outcome: 'unknown' });
+  await reader.run('COMMIT');
+  reader.closeSync();
+  await fixture.apply(change);
+  const names = "SELECT database_name FROM duckdb_databases() WHERE database_name IN ('busy', 'idle')";
+  assert.deepEqual(await fixture.rows(names), [['idle']]);
 });
