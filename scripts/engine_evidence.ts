@@ -44,11 +44,12 @@ What follows for a cluster of your own:
 - **A server that was killed answers with what it has, which may be nothing**, until its former session with Keeper has expired, and none of its
   columns in \`system.replicas\` shows it. It counts again when its replicas are active by a session of its own process, and it has the parts that
   others have.
-- A database of a catalog has the id of the catalog in its comment, so that a catalog is dropped under whatever name it has: the copy of a move gets the name of its
-  catalog just before the switch, and a move that is interrupted there and given up removes what it has copied, and nothing of another catalog of that name.
+- A database of a catalog has the id of the catalog in its comment. Only by that, and not by its name, it belongs to the catalog: renames, drops, restores and
+  decommissions leave other databases as they are, also those of other installations and operators (\`other_catalogs.test.ts\`). A change that needs the name of one
+  is refused. The copy of a move gets the name of its catalog just before the switch; a move that is interrupted there and given up removes what it has copied.
 - A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
-  its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`. Databases of catalogs of other warehouses on the same server
-  are left as they are.
+  its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`. Databases of a catalog that the store does not know are left as they
+  are, unless another server has recorded that this catalog was dropped: it may be of another installation.
 - A creation of a table that finds a local table of its name looks which creation has made it: by its path in Keeper or, where nothing replicates, by its
   comment. That of another one is replaced; with rows, it is moved to \`_tabularium_aside\` first.
 - The rows of an insert are one block, which each shard stores whole or not at all, and once, however often it is sent.

@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts';
 import type { CatalogReader } from './catalog_reader.ts';
 import { definedObject } from './defined_object.ts';
 import { filePositions } from './file_positions.ts';
-import { catalogsOf, catalogsOfOthers, describeWarehouse, hiddenCatalogsOf } from './warehouse_objects.ts';
+import { catalogsOf, describeWarehouse, storedCatalogsOf } from './warehouse_objects.ts';
 
 export interface AssembleWarehousesOptions
   extends Pick<WarehousesOptions, 'dataDirectory' | 'spoolDirectory' | 'disk' | 'observe' | 'otherServers'> {
@@ -28,8 +28,7 @@ export function assembleWarehouses(
     load: (name) => describeWarehouse(objects, name),
     passwordOf: (warehouseId) => warehousePassword(secrets).of(warehouseId),
     catalogsOf: (warehouse) => catalogsOf(objects, warehouse),
-    hiddenCatalogsOf: (warehouse) => hiddenCatalogsOf(store, warehouse),
-    catalogsOfOthers: (warehouse) => catalogsOfOthers(store, warehouse),
+    storedCatalogsOf: (warehouse) => storedCatalogsOf(store, warehouse),
     definedObject: (warehouse, name) => definedObject({ catalog: objects, store }, warehouse, name),
     positions: filePositions(store),
     readableDirectories: loading.directories,

@@ -1,15 +1,15 @@
 // Describes warehouses, and the catalogs in them, for the component that starts their processes.
 
 import type { Kysely, Transaction } from 'kysely';
-import type { CatalogRef, HiddenCatalog } from '../engines/port/refs.ts';
+import type { CatalogRef } from '../engines/port/refs.ts';
 import type { WarehouseDescription } from '../engines/warehouse_description.ts';
 import type { BackendSpec, CatalogSpec, ServerIdentity, WarehouseSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
-import type { ObjectState, Schema } from '../store/schema.ts';
+import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { CatalogReader } from './catalog_reader.ts';
-import { leftCopyCategory, leftName } from './moves/left_copies.ts';
+import { leftCopyCategory } from './moves/left_copies.ts';
 import type { CatalogObject, DroppedPosition } from './object.ts';
 import { toRfc3339 } from './object_rows.ts';
 
@@ -76,55 +76,18 @@ export async function catalogsByWarehouse(catalog: CatalogReader): Promise<Reado
   }
 }
 
-const invisible: readonly ObjectState[] = ['creating', 'dropping', 'dropped', 'restoring', 'purging'];
-/** The data of a catalog in one of these states have no name of their own. */
-const nameless: readonly string[] = ['dropped', 'purging'];
-
-/**
- * The catalogs that nobody sees and that have data in a warehouse: those being created, moved there, dropped or restored, those that can be restored,
- * and what is left of one that was moved away.
- */
-export async function hiddenCatalogsOf(store: Pick<Store, 'db'>, warehouse: string): Promise<HiddenCatalog[]> {
-  return (await storedCatalogs(store, invisible)).filter((stored) => stored.warehouse === warehouse);
-}
-
-/** All catalogs of the other warehouses, and what is left there of those that were moved away. */
-export async function catalogsOfOthers(store: Pick<Store, 'db'>, warehouse: string): Promise<HiddenCatalog[]> {
-  return (await storedCatalogs(store)).filter((stored) => stored.warehouse !== warehouse);
-}
-
-interface StoredCatalog extends HiddenCatalog {
-  readonly warehouse: string | null;
-}
-
-/** `states`: absent: all. */
-async function storedCatalogs(
-  { db }: Pick<Store, 'db'>,
-  states?: readonly ObjectState[],
-): Promise<readonly StoredCatalog[]> {
+/** The ids of all catalogs that have data in a warehouse, in any state, and of what is left there of those that were moved away. */
+export async function storedCatalogsOf({ db }: Pick<Store, 'db'>, warehouse: string): Promise<string[]> {
   const rows = await db
     .selectFrom('objects')
     .leftJoin('dropped_objects', 'dropped_objects.object_id', 'objects.id')
-    .select(['objects.id', 'name', 'category', 'state', 'spec', 'dropped_objects.warehouse'])
+    .select(['objects.id', 'category', 'spec', 'dropped_objects.warehouse'])
     .where('parent_id', 'is', null)
     .where('category', 'in', ['catalogs', leftCopyCategory])
-    .$if(states !== undefined, (query) => query.where('state', 'in', states ?? []))
     .execute();
-  // Just before a moved catalog belongs to the warehouse, its data there get its name.
-  const moves = await db
-    .selectFrom('catalog_moves')
-    .innerJoin('objects', 'objects.id', 'catalog_moves.catalog_id')
-    .select(['target_id', 'objects.name'])
-    .where('switched_at', 'is', null)
-    // A snapshot.
-    .whereRef('target_id', '!=', 'catalog_id')
-    .execute();
-  return rows.map(({ id, name, category, state, spec, warehouse }) => {
-    if (category === leftCopyCategory) return { id, names: [leftName(id)], warehouse };
-    const moved = moves.flatMap((move) => (move.target_id === id ? [move.name] : []));
-    const names = nameless.includes(state) ? [] : [name, ...moved];
-    return { id, names, warehouse: (JSON.parse(spec) as CatalogSpec).warehouse };
-  });
+  const isHere = ({ category, spec, warehouse: left }: (typeof rows)[number]) =>
+    (category === leftCopyCategory ? left : (JSON.parse(spec) as CatalogSpec).warehouse) === warehouse;
+  return rows.filter(isHere).map(({ id }) => id);
 }
 
 /** Whether there is a warehouse of this name. `db` can be a transaction. */

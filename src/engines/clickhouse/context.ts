@@ -4,13 +4,12 @@ import type { WarehouseSpec } from '../../model/records.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { EngineWarehouseOptions } from '../port/engine.ts';
-import type { HiddenCatalog, TableName } from '../port/refs.ts';
+import type { TableName } from '../port/refs.ts';
 import { Cluster } from './cluster/cluster.ts';
-import type { OwnsDatabase } from './cluster/owned_tables.ts';
 import { Registered } from './cluster/registered.ts';
 import { serverFailure } from './connection/clickhouse_error.ts';
 import { EndedStaging } from './load/ended_staging.ts';
-import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
+import { databasesOf, type OwnsDatabase } from './owned_databases.ts';
 import { ReplicatedInserts } from './replication/replicated_inserts.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
 import type { RecordExchanges } from './steps/record_exchanges.ts';
@@ -61,13 +60,12 @@ export class WarehouseContext {
     this.#spec = options.spec;
     if (!options.cluster) throw new Error(`the warehouse ${options.name} has no cluster`);
     const owns = () => this.#owns();
-    const ofOthers = async () => databasesOf((await options.catalogsOfOthers?.()) ?? []);
     const completeLeft = (signal: AbortSignal) => leftWrites.completeLeft(this, signal);
     const { definedObject } = options;
     const exchangeRecords: RecordExchanges['exchange'] = (...exchanged) => this.steps.exchanges.exchange(...exchanged);
     const { cluster } = options;
-    this.cluster = new Cluster(cluster, { hosts, owns, ofOthers, completeLeft, exchangeRecords, definedObject });
-    this.registered = new Registered(this.cluster, owns, ofOthers);
+    this.cluster = new Cluster(cluster, { hosts, owns, completeLeft, exchangeRecords, definedObject });
+    this.registered = new Registered(this.cluster, owns, definedObject);
     this.steps = new AppliedSteps(this.cluster);
     this.endedStaging = new EndedStaging(this.cluster);
     this.#stopped.abort();
@@ -75,11 +73,8 @@ export class WarehouseContext {
 
   /** The databases of the catalogs of this warehouse, also of those that nobody sees: others on the same servers are not touched. */
   async #owns(): Promise<OwnsDatabase> {
-    const [catalogs, hidden] = await Promise.all([
-      this.options.catalogs(),
-      this.options.hiddenCatalogs?.() ?? Promise.resolve([]),
-    ]);
-    return databasesOf([...catalogs.map(({ id, name }) => ({ id, names: [name] })), ...hidden]);
+    const { storedCatalogs, catalogs } = this.options;
+    return databasesOf(await (storedCatalogs?.() ?? catalogs().then((all) => all.map(({ id }) => id))));
   }
 
   get isRunning(): boolean {
@@ -141,12 +136,6 @@ export class WarehouseContext {
       throw stopped.aborted ? suspended('unknown') : serverFailure(error);
     }
   }
-}
-
-function databasesOf(catalogs: readonly HiddenCatalog[]): OwnsDatabase {
-  const prefixes = catalogs.flatMap(({ id, names }) => [...names.map(databasePrefix), hiddenPrefix(id)]);
-  const ofDropped = new Set(catalogs.map(({ id }) => hiddenDatabase(id)));
-  return (database) => ofDropped.has(database) || prefixes.some((prefix) => database.startsWith(prefix));
 }
 
 const suspended = (outcome: 'notApplied' | 'unknown') =>

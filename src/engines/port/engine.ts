@@ -14,7 +14,7 @@ import type { Backend, BackendStatus, Topology } from './backends.ts';
 import type { AttachReport, AttachRequest, CatalogFault, CatalogStorage, TableComparison } from './catalog_storage.ts';
 import type { Change, ChangeCost } from './changes.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
-import type { CatalogRef, DefinedObject, HiddenCatalog, TableName, TableRef, TableToSum } from './refs.ts';
+import type { CatalogRef, DefinedObject, TableName, TableRef, TableToSum } from './refs.ts';
 import type { CopiedSteps, InsertStep, RowsBatch, RowsPage, StepsPage, StoredRows } from './rows.ts';
 import type { PartToRestore, Snapshot, SnapshotOptions } from './snapshot.ts';
 import type {
@@ -181,10 +181,11 @@ export interface EngineWarehouseOptions {
   readonly observe: (event: EngineEvent) => void;
   /** Every catalog of the warehouse. */
   readonly catalogs: () => Promise<readonly CatalogRef[]>;
-  /** Those that nobody sees and that have data here: being created, moved or dropped, or dropped and retained. Absent: none. */
-  readonly hiddenCatalogs?: (() => Promise<readonly HiddenCatalog[]>) | undefined;
-  /** All catalogs of other warehouses, in any state: their data may be on the same servers. Absent: none. */
-  readonly catalogsOfOthers?: (() => Promise<readonly HiddenCatalog[]>) | undefined;
+  /**
+   * The ids of all catalogs that have data here, also of those that nobody sees: being created, moved or dropped, dropped and retained, or left by a
+   * move. Absent: those of `catalogs`.
+   */
+  readonly storedCatalogs?: (() => Promise<readonly string[]>) | undefined;
   /** What the store defines by this name, in any case of its letters; undefined if nothing, or if its name is being changed. Absent: unknown. */
   readonly definedObject?: ((name: TableName) => Promise<DefinedObject | undefined>) | undefined;
   /** The catalogs to attach, called at each start; absent: all. */

@@ -6,11 +6,6 @@ export interface CatalogRef {
   readonly id: string;
   readonly name: string;
 }
-/** A catalog that nobody sees, with the names that its data may have; none if they are known by its id only. */
-export interface HiddenCatalog {
-  readonly id: string;
-  readonly names: readonly string[];
-}
 export interface DatabaseRef {
   readonly catalog: CatalogRef;
   readonly database: string;

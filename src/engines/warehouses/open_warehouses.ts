@@ -12,7 +12,7 @@ import type { WriteFence } from '../copies/write_fence.ts';
 import { withGroupedInserts } from '../grouped_inserts.ts';
 import type { DamagedCatalog, PositionRecords } from '../port/catalog_storage.ts';
 import type { Engine, EngineWarehouse } from '../port/engine.ts';
-import type { CatalogRef, DefinedObject, HiddenCatalog, TableName } from '../port/refs.ts';
+import type { CatalogRef, DefinedObject, TableName } from '../port/refs.ts';
 import type { Snapshot } from '../port/snapshot.ts';
 import type { WarehouseDescription } from '../warehouse_description.ts';
 import { guardedEngine } from './guarded_engine.ts';
@@ -27,10 +27,8 @@ export interface OpenWarehousesOptions {
   /** Of the connections to the cluster of a warehouse; undefined: it has none. */
   readonly passwordOf: (warehouseId: string) => Promise<string | undefined>;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
-  /** See `EngineWarehouseOptions.hiddenCatalogs`. */
-  readonly hiddenCatalogsOf: (warehouse: string) => Promise<readonly HiddenCatalog[]>;
-  /** See `EngineWarehouseOptions.catalogsOfOthers`. */
-  readonly catalogsOfOthers?: (warehouse: string) => Promise<readonly HiddenCatalog[]>;
+  /** See `EngineWarehouseOptions.storedCatalogs`. */
+  readonly storedCatalogsOf: (warehouse: string) => Promise<readonly string[]>;
   /** See `EngineWarehouseOptions.definedObject`. */
   readonly definedObject?: (warehouse: string, name: TableName) => Promise<DefinedObject | undefined>;
   /** Free space on the disk of the data directory. */
@@ -123,7 +121,7 @@ export class OpenWarehouses {
 
   #opened(description: WarehouseDescription): OpenWarehouse {
     const { dataDirectory, spoolDirectory, readableDirectories, observe } = this.#options;
-    const { catalogsOf, hiddenCatalogsOf, catalogsOfOthers, definedObject } = this.#options;
+    const { catalogsOf, storedCatalogsOf, definedObject } = this.#options;
     const adapter = this.#adapterOf(description);
     const guard = new CatalogGuard({
       dataDirectory,
@@ -149,8 +147,7 @@ export class OpenWarehouses {
       ...(readableDirectories ? { readableDirectories } : {}),
       observe,
       catalogs: () => catalogsOf(description.name),
-      hiddenCatalogs: () => hiddenCatalogsOf(description.name),
-      catalogsOfOthers: catalogsOfOthers && (() => catalogsOfOthers(description.name)),
+      storedCatalogs: () => storedCatalogsOf(description.name),
       definedObject: definedObject && ((name) => definedObject(description.name, name)),
       toAttach: async () => guard.attachable(await catalogsOf(description.name)),
       attached: (report) => guard.reported(report),

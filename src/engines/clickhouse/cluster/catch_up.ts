@@ -2,12 +2,12 @@
 import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
+import type { OwnsDatabase } from '../owned_databases.ts';
 import type { StoredName } from '../replication/reconcile.ts';
 import { cutOff, followNames, takeBack } from '../replication/return_of_server.ts';
 import { endClaim } from '../steps/claim.ts';
 import type { RecordExchanges } from '../steps/record_exchanges.ts';
 import type { Lack, Member } from './member.ts';
-import type { OwnsDatabase } from './owned_tables.ts';
 import { catchUpWithoutReplication } from './unreplicated_catch_up.ts';
 
 /** For one attempt to catch up, without the comparison of contents. */
@@ -17,8 +17,6 @@ export interface CatchUpOptions {
   /** All registered servers. */
   readonly members: () => readonly Member[];
   readonly owns: () => Promise<OwnsDatabase>;
-  /** See `StrayOptions`. */
-  readonly ofOthers: (() => Promise<OwnsDatabase>) | undefined;
   /** Completes the writes that were interrupted. @returns their number. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   /** See `RecordExchanges.exchange`. */
@@ -49,7 +47,6 @@ export class CatchUp {
 
   async #lackOf(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
     const peers = this.#peersOf(member);
-    const { ofOthers } = this.#options;
     const limited = () => AbortSignal.any([signal, AbortSignal.timeout(attemptMs)]);
     const owns = await this.#options.owns();
     if (this.#options.isReplicated()) {
@@ -57,7 +54,7 @@ export class CatchUp {
       // Before the check: changes that are acknowledged from now on are on this replica, or exclude it again.
       member.exclusion = undefined;
       await this.#options.notices?.publishReading(member.name);
-      const options = { peers: servers, owns, ofOthers, isDefined: this.#isDefined, signal: limited() };
+      const options = { peers: servers, owns, isDefined: this.#isDefined, signal: limited() };
       const message = await takeBack(member.server, options);
       return message === undefined ? undefined : { message, isBegunWork: false };
     }
@@ -69,8 +66,8 @@ export class CatchUp {
   async followNames(member: Member): Promise<void> {
     if (!this.#options.isReplicated()) return;
     const peers = this.#peersOf(member).map(({ server }) => server);
-    const { owns, ofOthers } = this.#options;
-    await followNames(member.server, { peers, owns: await owns(), ofOthers, isDefined: this.#isDefined });
+    const owns = await this.#options.owns();
+    await followNames(member.server, { peers, owns, isDefined: this.#isDefined });
   }
 
   /** Of a server that was complete and was not restarted since. */

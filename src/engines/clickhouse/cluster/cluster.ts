@@ -18,6 +18,7 @@ import type {
   OnEachOptions,
   TakeOverOptions,
 } from '../connection/server.ts';
+import type { OwnsDatabase } from '../owned_databases.ts';
 import { AlteredTables } from './altered_tables.ts';
 import { CatchUp, type CatchUpOptions } from './catch_up.ts';
 import { countedReplicas } from './counted_replicas.ts';
@@ -25,15 +26,12 @@ import { DisabledReplicas } from './disabled_replicas.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
 import { MissingTables } from './missing_tables.ts';
-import type { OwnsDatabase } from './owned_tables.ts';
 import { ReadTracker } from './read_tracker.ts';
 
 export interface ClusterOptions {
   readonly hosts: HostAllowlist | undefined;
   /** Whether a database belongs to this warehouse. */
   readonly owns: () => Promise<OwnsDatabase>;
-  /** See `StrayOptions`. */
-  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   /** See `CatchUpOptions`. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   /** See `CatchUpOptions`. */
@@ -78,7 +76,6 @@ export class Cluster implements ClickHouseCluster {
     const catchUp = new CatchUp({
       members: () => this.members(),
       owns: options.owns,
-      ofOthers: options.ofOthers,
       completeLeft: options.completeLeft,
       exchangeRecords: options.exchangeRecords ?? (async () => undefined),
       definedObject,

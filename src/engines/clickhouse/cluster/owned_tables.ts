@@ -1,10 +1,8 @@
 // The tables of a warehouse on a server, and their contents.
 import type { ClickHouseServer } from '../connection/server.ts';
+import { type OwnsDatabase, readDatabases, type StoredDatabase } from '../owned_databases.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { checkSettings } from './server_facts.ts';
-
-/** Whether a database on a server belongs to the warehouse. */
-export type OwnsDatabase = (database: string) => boolean;
 
 export interface OwnedTable {
   readonly database: string;
@@ -14,7 +12,7 @@ export interface OwnedTable {
 }
 
 export interface OwnedSchema {
-  readonly databases: readonly string[];
+  readonly databases: readonly StoredDatabase[];
   readonly tables: readonly OwnedTable[];
 }
 
@@ -33,16 +31,18 @@ interface Options {
 export async function ownedSchema(server: ClickHouseServer, { owns, ...call }: Options): Promise<OwnedSchema> {
   const common = { ...call, settings: checkSettings };
   const [databases, tables] = await Promise.all([
-    server.rows<{ name: string }>({ ...common, sql: 'SELECT name FROM system.databases' }),
+    readDatabases(server, common),
     server.rows<{ database: string; name: string; engine: string; create_table_query: string }>({
       ...common,
       sql: 'SELECT database, name, engine, create_table_query FROM system.tables',
     }),
   ]);
+  const owned = databases.filter(owns);
+  const names = new Set(owned.map(({ name }) => name));
   return {
-    databases: databases.map(({ name }) => name).filter(owns),
+    databases: owned,
     tables: tables
-      .filter(({ database }) => owns(database))
+      .filter(({ database }) => names.has(database))
       .map(({ database, name, engine, create_table_query: createSql }) => ({ database, name, engine, createSql })),
   };
 }

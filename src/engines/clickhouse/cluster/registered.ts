@@ -4,17 +4,18 @@ import { Failure } from '../../../standard/failure.ts';
 import type { DrainBlocker, DrainState, DropOptions, RegisteredServers } from '../../cluster/registered_servers.ts';
 import { tabletIdOf } from '../../cluster/registered_servers.ts';
 import type { ReplicaFinding } from '../../cluster/replica_notices.ts';
+import type { EngineWarehouseOptions } from '../../port/engine.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
-import { parsedDatabase, parsedTable } from '../names.ts';
+import { isLocal, parsedDatabase, parsedTable } from '../names.ts';
+import { catalogOf, type OwnsDatabase } from '../owned_databases.ts';
 import { decommissionBlockers } from '../replication/decommission_blockers.ts';
-import { asideDatabase, isProvenDropped, strayReplicas } from '../replication/missed_changes.ts';
+import { isProvenDropped, strayReplicas } from '../replication/missed_changes.ts';
 import { type ReplicaState, replicaStates } from '../replication/replica_states.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { Claims, endClaim } from '../steps/claim.ts';
 import type { Cluster } from './cluster.ts';
 import type { Member } from './member.ts';
-import type { OwnsDatabase } from './owned_tables.ts';
 import { hasRows, keyOf, type OwnedTable, ownedSchema } from './owned_tables.ts';
 import { checkSettings } from './server_facts.ts';
 import { isEqual } from './unreplicated_catch_up.ts';
@@ -23,6 +24,13 @@ const callMs = 5000;
 const dropMs = 120_000;
 
 type NamedTable = Pick<OwnedTable, 'database' | 'name'>;
+type Stray = Pick<ReplicaState, 'database' | 'table'>;
+
+interface FoundTables {
+  /** Of this warehouse. */
+  readonly tables: readonly NamedTable[];
+  readonly undecided: readonly NamedTable[];
+}
 
 interface Options {
   readonly signal: AbortSignal;
@@ -31,13 +39,16 @@ interface Options {
 export class Registered implements RegisteredServers {
   readonly #cluster: Cluster;
   readonly #owns: () => Promise<OwnsDatabase>;
-  readonly #ofOthers: () => Promise<OwnsDatabase>;
+  readonly #definedObject: EngineWarehouseOptions['definedObject'];
 
-  /** `ofOthers`: see `StrayOptions`. */
-  constructor(cluster: Cluster, owns: () => Promise<OwnsDatabase>, ofOthers: () => Promise<OwnsDatabase>) {
+  constructor(
+    cluster: Cluster,
+    owns: () => Promise<OwnsDatabase>,
+    definedObject: EngineWarehouseOptions['definedObject'],
+  ) {
     this.#cluster = cluster;
     this.#owns = owns;
-    this.#ofOthers = ofOthers;
+    this.#definedObject = definedObject;
   }
 
   refresh(): Promise<void> {
@@ -57,15 +68,16 @@ export class Registered implements RegisteredServers {
   }
 
   async tableCount(backend: string, { signal }: Options): Promise<number> {
-    return (await this.#tablesOf(this.#require(backend), signal)).length;
+    const { tables, undecided } = await this.#tablesOf(this.#require(backend), signal);
+    return tables.length + undecided.length;
   }
 
   async drainState(backend: string, { signal }: Options): Promise<DrainState> {
     const member = this.#require(backend);
-    let tables: NamedTable[];
+    let found: FoundTables;
     let runningQueries: number;
     try {
-      [tables, runningQueries] = await Promise.all([
+      [found, runningQueries] = await Promise.all([
         this.#tablesOf(member, signal),
         this.#runningQueries(member, signal),
       ]);
@@ -73,7 +85,8 @@ export class Registered implements RegisteredServers {
       signal.throwIfAborted();
       return { remainingTablets: member.facts?.tabletCount ?? 0, runningQueries: 0, blockers: [unreachable] };
     }
-    const blockers: DrainBlocker[] = [];
+    const { tables, undecided } = found;
+    const blockers: DrainBlocker[] = undecided.map((table) => undecidedBlocker(member, table));
     if (runningQueries > 0) {
       const message = `${runningQueries} statements still run on the backend`;
       blockers.push({ reason: 'runningQueries', table: null, tabletId: null, message });
@@ -82,7 +95,7 @@ export class Registered implements RegisteredServers {
     blockers.push(...(await this.#lastReplicas(member, tables, peers, signal)));
     const isWritten = async () => this.#isWrittenByOthers(member, peers, signal).catch(throwPassing);
     if (tables.length > 0 && (await isWritten())) blockers.push(writtenByCluster);
-    return { remainingTablets: tables.length, runningQueries, blockers };
+    return { remainingTablets: tables.length + undecided.length, runningQueries, blockers };
   }
 
   async cancelStatements(backend: string, { signal }: Options): Promise<readonly string[]> {
@@ -117,49 +130,49 @@ export class Registered implements RegisteredServers {
   async #dropTables(member: Member, claimed: ClickHouseServer, { signal, confirm }: DropOptions): Promise<void> {
     const { server } = member;
     const owns = await this.#owns();
+    const strayTables = await this.#strays(member, owns);
+    if ((await this.#undecided(member, { owns, strays: strayTables, signal })).length > 0)
+      throw new Failure('CHANGE_IN_PROGRESS', 'the backend has tables meanwhile of which nothing says whose they are');
     const settings = { ...checkSettings, max_table_size_to_drop: 0 };
     const drop = (what: string) => claimed.text({ sql: `DROP ${what} SYNC`, timeoutMs: dropMs, signal, settings });
-    const dropDatabase = (database: string) => drop(`DATABASE IF EXISTS ${quoteIdentifier(database)}`);
-    const { databases, tables } = await ownedSchema(server, { owns, timeoutMs: callMs, signal });
-    for (const database of databases) {
-      const ofDatabase = tables.filter((table) => table.database === database && hasRows(table));
+    for (;;) {
+      // Each time anew: a drop takes long, and the name of the next one may be that of another catalog by then.
+      const { databases, tables } = await ownedSchema(server, { owns, timeoutMs: callMs, signal });
+      const [database] = databases;
+      if (!database) break;
+      const ofDatabase = tables.filter((table) => table.database === database.name && hasRows(table));
       await confirm();
-      await this.#requireOthers(member, ofDatabase, signal);
-      await dropDatabase(database);
+      await this.#requireOthers(member, ofDatabase, { owns, signal });
+      await drop(`DATABASE IF EXISTS ${quoteIdentifier(database.name)}`);
     }
-    const strays = Map.groupBy(await this.#strays(member, owns), ({ database }) => database);
+    const strays = Map.groupBy(strayTables, ({ database }) => database);
     for (const [database, ofDatabase] of strays) {
       const named = ofDatabase.map(({ table }) => ({ database, name: table }));
       await confirm();
-      await this.#requireOthers(member, named, signal);
+      await this.#requireOthers(member, named, { owns, signal });
       for (const { table } of ofDatabase) await drop(`TABLE IF EXISTS ${qualifiedName({ database, table })}`);
-    }
-    const ofOthers = await this.#ofOthers();
-    for (const database of strays.keys()) {
-      if (ofOthers(database)) continue;
-      const isFormer = (name: string) => name === database && name !== asideDatabase;
-      const { tables: left } = await ownedSchema(server, { owns: isFormer, timeoutMs: callMs, signal });
-      if (database === asideDatabase || left.some(hasRows)) continue;
-      await confirm();
-      await dropDatabase(database);
     }
   }
 
   /** Throws if one of the tables is nowhere else any more. */
-  async #requireOthers(member: Member, tables: readonly NamedTable[], signal: AbortSignal): Promise<void> {
+  async #requireOthers(
+    member: Member,
+    tables: readonly NamedTable[],
+    { owns, signal }: Options & { readonly owns: OwnsDatabase },
+  ): Promise<void> {
     const peers = this.#peersOf(member);
     // Copies that do not replicate were compared before; those that remain may have been written since.
     const isLast = this.#cluster.isReplicated
       ? (await this.#lastReplicas(member, tables, peers, signal)).length > 0
-      : !(await haveTables(peers, member, tables, signal));
+      : !(await haveTables(peers, member, tables, { owns, signal }));
     if (isLast) throw new Failure('CHANGE_IN_PROGRESS', 'another replica was lost meanwhile');
   }
 
-  /** Tables of catalogs that got another name when the server was out of service. */
-  #strays(member: Member, owns: OwnsDatabase): Promise<readonly Pick<ReplicaState, 'database' | 'table'>[]> {
+  /** Replicas of tables of this warehouse in databases that are not. */
+  #strays(member: Member, owns: OwnsDatabase): Promise<readonly Stray[]> {
     if (!this.#cluster.isReplicated) return Promise.resolve([]);
     const peers = this.#peersOf(member).map(({ server }) => server);
-    return strayReplicas(member.server, { peers, owns, ofOthers: this.#ofOthers, timeoutMs: callMs });
+    return strayReplicas(member.server, { peers, owns, timeoutMs: callMs });
   }
 
   #require(backend: string): Member {
@@ -171,13 +184,36 @@ export class Registered implements RegisteredServers {
     });
   }
 
+  /**
+   * Tables of which nothing says whose they are, and that the store defines by their names: an operator may have created their database by hand. They
+   * are not dropped, and the server is not empty while it has them.
+   */
+  async #undecided(
+    member: Member,
+    { owns, strays, signal }: Options & { readonly owns: OwnsDatabase; readonly strays: readonly Stray[] },
+  ): Promise<NamedTable[]> {
+    const isOfNobody: OwnsDatabase = (each) =>
+      !owns(each) && catalogOf(each) === undefined && parsedDatabase(each.name) !== undefined;
+    const { tables } = await ownedSchema(member.server, { owns: isOfNobody, timeoutMs: callMs, signal });
+    const undecided: NamedTable[] = [];
+    for (const { database, name, ...table } of tables) {
+      const parsed = parsedDatabase(database);
+      const isStray = strays.some((stray) => stray.database === database && stray.table === name);
+      if (!parsed || isStray || !isLocal(name) || !hasRows(table)) continue;
+      if (await this.#definedObject?.({ ...parsed, table: parsedTable(name) })) undecided.push({ database, name });
+    }
+    return undecided;
+  }
+
   /** The tables with rows of their own. Throws REMOTE_UNAVAILABLE. */
-  async #tablesOf(member: Member, signal: AbortSignal): Promise<NamedTable[]> {
+  async #tablesOf(member: Member, signal: AbortSignal): Promise<FoundTables> {
     const owns = await this.#owns();
     try {
       const { tables } = await ownedSchema(member.server, { owns, timeoutMs: callMs, signal });
-      const strays = (await this.#strays(member, owns)).map(({ database, table }) => ({ database, name: table }));
-      return [...tables.filter(hasRows), ...strays];
+      const strays = await this.#strays(member, owns);
+      const undecided = await this.#undecided(member, { owns, strays, signal });
+      const named = strays.map(({ database, table }) => ({ database, name: table }));
+      return { tables: [...tables.filter(hasRows), ...named], undecided };
     } catch (cause) {
       throw new Failure('REMOTE_UNAVAILABLE', 'the backend does not respond', {}, { cause, outcome: 'notApplied' });
     }
@@ -207,12 +243,9 @@ export class Registered implements RegisteredServers {
     signal.throwIfAborted();
     const tabletId = tabletIdOf(member.shard);
     const message = `no other backend is available that has all rows of tablet ${tabletId} of a table`;
-    return tables.flatMap((table): DrainBlocker[] => {
-      if (complete.has(table)) return [];
-      const named = parsedDatabase(table.database);
-      const of = named ? { ...named, table: parsedTable(table.name) } : null;
-      return [{ reason: 'lastReplica', table: of, tabletId, message }];
-    });
+    return tables.flatMap((table): DrainBlocker[] =>
+      complete.has(table) ? [] : [{ reason: 'lastReplica', table: shownName(table), tabletId, message }],
+    );
   }
 
   /** Servers that do not replicate write each copy: without the tables of one that their definition contains, all writes would fail. */
@@ -229,18 +262,28 @@ export class Registered implements RegisteredServers {
   }
 }
 
+function shownName({ database, name }: NamedTable): DrainBlocker['table'] {
+  const parsed = parsedDatabase(database);
+  return parsed ? { ...parsed, table: parsedTable(name) } : null;
+}
+
+const undecidedBlocker = ({ shard }: Member, table: NamedTable): DrainBlocker => ({
+  reason: 'lastReplica',
+  table: shownName(table),
+  tabletId: tabletIdOf(shard),
+  message: `the database ${JSON.stringify(table.database)} on the backend does not say that it belongs to a catalog, so that its tables are not dropped: remove it there`,
+});
+
 /** Whether each of the tables is on one of the servers with the same shard. */
 async function haveTables(
   servers: readonly Member[],
   { shard }: Member,
   tables: readonly NamedTable[],
-  signal: AbortSignal,
+  { owns, signal }: Options & { readonly owns: OwnsDatabase },
 ): Promise<boolean> {
   const needed = new Set(tables.map(keyOf));
-  const databases = new Set(tables.map(({ database }) => database));
   for (const { server } of servers.filter((each) => each.shard === shard)) {
-    const options = { owns: (name: string) => databases.has(name), timeoutMs: callMs, signal };
-    const { tables: present } = await ownedSchema(server, options);
+    const { tables: present } = await ownedSchema(server, { owns, timeoutMs: callMs, signal });
     for (const table of present.filter(hasRows)) needed.delete(keyOf(table));
   }
   return needed.size === 0;

@@ -5,10 +5,10 @@ import { Failure } from '../../../standard/failure.ts';
 import type { DefinedObject, TableName } from '../../port/refs.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase, parsedDatabase, parsedTable } from '../names.ts';
-import { createDatabaseSql } from '../replication/server_schema.ts';
+import { isSameDatabase as isSame, type OwnsDatabase } from '../owned_databases.ts';
+import { createDatabaseAs } from '../replication/server_schema.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import type { Lack, Member } from './member.ts';
-import type { OwnsDatabase } from './owned_tables.ts';
 import { contentOf, hasRows, keyOf, type OwnedSchema, type OwnedTable, ownedSchema, sizeOf } from './owned_tables.ts';
 import { checkSettings } from './server_facts.ts';
 
@@ -62,7 +62,9 @@ export async function catchUpWithoutReplication(
 function agreedOf(first: OwnedSchema, others: readonly OwnedSchema[]): OwnedSchema {
   const has = ({ tables }: OwnedSchema, table: OwnedTable) => tables.some((other) => keyOf(other) === keyOf(table));
   return {
-    databases: first.databases.filter((name) => others.every(({ databases }) => databases.includes(name))),
+    databases: first.databases.filter((one) =>
+      others.every(({ databases }) => databases.some((each) => isSame(each, one))),
+    ),
     tables: first.tables.filter((table) => others.every((schema) => has(schema, table))),
   };
 }
@@ -100,7 +102,6 @@ async function complete(
   const lost = await lostTables(missing, definedObject);
   await create(
     member.server,
-    peers[0]?.server ?? member.server,
     { own, agreed, missing: missing.filter((table) => !lost.includes(table)), outdated },
     limited(),
   );
@@ -132,7 +133,6 @@ async function lostTables(
 
 async function create(
   server: ClickHouseServer,
-  peer: ClickHouseServer,
   {
     own,
     agreed,
@@ -146,8 +146,8 @@ async function create(
 ): Promise<void> {
   const run = (sql: string) => server.text({ sql, timeoutMs: callMs, signal, settings: checkSettings });
   for (const database of agreed.databases)
-    if (!own.databases.includes(database))
-      await run(await createDatabaseSql(peer, database, { timeoutMs: callMs, signal }));
+    if (!own.databases.some((each) => isSame(each, database)))
+      await createDatabaseAs(server, database, { timeoutMs: callMs, signal, settings: checkSettings });
   for (const { database, name } of outdated)
     await run(`DROP TABLE IF EXISTS ${qualifiedName({ database, table: name })} SYNC`);
   // Tables before what reads them; views may read views.

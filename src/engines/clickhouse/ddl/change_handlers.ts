@@ -4,12 +4,14 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { Change } from '../../port/changes.ts';
 import type { CatalogRef, DatabaseRef, TableRef } from '../../port/refs.ts';
-import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, storedDatabase } from '../names.ts';
+import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf, storedDatabase } from '../names.ts';
 import { takeOverChanges } from '../replication/take_over.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
+import { catalogDropped } from '../steps/dropped_catalogs.ts';
 import type { ChangeOn } from './change_on.ts';
 import { distribute } from './distribute.ts';
 import { createLocalTable } from './local_table.ts';
+import { renameDatabases } from './rename_databases.ts';
 import { type LocalRename, renameLocalTables, renameTable } from './rename_tables.ts';
 import { createView, dropView, renameView, replaceView, restoreViews } from './views.ts';
 
@@ -24,35 +26,36 @@ const databaseOf = ({ catalog, database }: DatabaseRef) => storedDatabase(catalo
 const handlers: Handlers = {
   // A catalog is a prefix of the names of its databases.
   createCatalog: async () => undefined,
-  dropCatalog: (on, { catalog }) =>
-    on.onEach(async (tables) => {
-      for (const prefix of [databasePrefix(catalog.name), hiddenPrefix(catalog.id)])
-        for (const database of await tables.databases(prefix)) await tables.dropDatabase(database);
+  dropCatalog: async (on, { catalog }) => {
+    await on.onEach(async (tables) => {
       for (const database of await tables.databasesOf(catalog.id)) await tables.dropDatabase(database);
       await tables.dropDatabase(hiddenDatabase(catalog.id));
-    }),
-  renameCatalog: (on, { catalog, newName }) =>
-    renameDatabases(on, databasePrefix(catalog.name), databasePrefix(newName)),
+    });
+    if (on.cluster.isReplicated) await on.context.steps.record(catalog, [catalogDropped]);
+  },
+  renameCatalog: (on, { catalog: { id, name }, newName }) =>
+    renameDatabases(on, { catalogId: id, from: databasePrefix(name), to: databasePrefix(newName) }),
   // Its views are created again when it is restored, under whatever name.
-  hideCatalog: async (on, { catalog }) => {
-    await renameDatabases(on, databasePrefix(catalog.name), hiddenPrefix(catalog.id));
-    await dropViews(on, hiddenPrefix(catalog.id));
+  hideCatalog: async (on, { catalog: { id, name } }) => {
+    await renameDatabases(on, { catalogId: id, from: databasePrefix(name), to: hiddenPrefix(id) });
+    await dropViews(on, id, hiddenPrefix(id));
   },
   restoreCatalog: async (on, { catalog, views = [] }) => {
-    await renameDatabases(on, hiddenPrefix(catalog.id), databasePrefix(catalog.name));
-    await dropViews(on, databasePrefix(catalog.name));
+    const { id, name } = catalog;
+    await renameDatabases(on, { catalogId: id, from: hiddenPrefix(id), to: databasePrefix(name) });
+    await dropViews(on, id, databasePrefix(name));
     await restoreViews(on, catalog, views);
   },
   createDatabase: (on, { database }) =>
     on.onEach((tables) => tables.createDatabaseOf(database.catalog.id, databaseOf(database))),
   dropDatabase: (on, { database, hidden = [] }) =>
     on.onEach(async (tables) => {
-      await tables.dropDatabase(databaseOf(database));
+      await tables.dropDatabaseOf(database.catalog.id, databaseOf(database));
       for (const { id } of hidden) await tables.dropTable(hiddenDatabase(database.catalog.id), id);
     }),
   hideDatabase: async (on, { database, tables }) => {
     for (const { id, name } of tables) await hideTable(on, { ...database, table: name }, id);
-    await on.onEach((server) => server.dropDatabase(databaseOf(database)));
+    await on.onEach((server) => server.dropDatabaseOf(database.catalog.id, databaseOf(database)));
   },
   restoreDatabase: async (on, { database, tables, views = [] }) => {
     const restored = tables.map(({ name, ...rest }) => ({ ...rest, table: { ...database, table: name } }));
@@ -61,16 +64,20 @@ const handlers: Handlers = {
     for (const { table, definition } of restored) await distribute(on, table, definition);
     await restoreViews(on, database.catalog, views);
   },
-  renameDatabase: async (on, { database, newName }) => {
-    const to = storedDatabase(database.catalog.name, newName);
-    await on.onEach((tables) => tables.renameDatabase(databaseOf(database), to));
-    await on.onEach((tables) => tables.redistribute(on.cluster.name, to, localTableOf));
+  renameDatabase: (on, { database, newName }) => {
+    const { id: catalogId, name } = database.catalog;
+    return renameDatabases(on, {
+      catalogId,
+      from: databaseOf(database),
+      to: storedDatabase(name, newName),
+      isWhole: true,
+    });
   },
   createTable: async (on, { table, definition }) => {
     const names = nameOf(table);
     const { isReplicated } = on.cluster;
     await on.onEach(async (tables) => {
-      if (!(await tables.hasDatabase(names.database)))
+      if (!(await tables.hasDatabaseOf(table.catalog.id, names.database)))
         throw new Failure('CHANGE_IN_PROGRESS', 'the database is being changed; retry later');
       await createLocalTable(tables, { names, definition, step: on.step, isReplicated });
     });
@@ -80,6 +87,7 @@ const handlers: Handlers = {
   dropTable: (on, { table }) =>
     on.onEach(async (tables) => {
       const { database, table: name, localTable } = nameOf(table);
+      if (!(await tables.hasDatabaseOf(table.catalog.id, database))) return;
       await tables.dropTable(database, name);
       await tables.dropTable(database, localTable);
     }),
@@ -155,20 +163,9 @@ function keepsName(change: Change): boolean {
   }
 }
 
-/** Distributed tables name the database that they read from, so that they are made anew when all servers have the new one. */
-async function renameDatabases(on: ChangeOn, from: string, to: string): Promise<void> {
+async function dropViews(on: ChangeOn, catalogId: string, prefix: string): Promise<void> {
   await on.onEach(async (tables) => {
-    for (const name of await tables.databases(from))
-      await tables.renameDatabase(name, `${to}${name.slice(from.length)}`);
-  });
-  await on.onEach(async (tables) => {
-    for (const name of await tables.databases(to)) await tables.redistribute(on.cluster.name, name, localTableOf);
-  });
-}
-
-async function dropViews(on: ChangeOn, prefix: string): Promise<void> {
-  await on.onEach(async (tables) => {
-    for (const name of await tables.databases(prefix)) await tables.dropViews(name);
+    for (const name of await tables.databasesOf(catalogId, prefix)) await tables.dropViews(name);
   });
 }
 
@@ -176,8 +173,8 @@ async function hideTable(on: ChangeOn, table: TableRef, id: string): Promise<voi
   const { database, table: name, localTable } = nameOf(table);
   const hidden = await hiddenIn(on, table.catalog);
   await on.onEach(async (tables) => {
-    // Another table may have the name since.
-    if (await tables.hasTable(hidden, id)) return;
+    // Another table may have the name since, or another catalog that of the database.
+    if ((await tables.hasTable(hidden, id)) || !(await tables.hasDatabaseOf(table.catalog.id, database))) return;
     await tables.dropTable(database, name);
     await tables.renameTable({ database, table: localTable }, { database: hidden, table: id });
   });

@@ -1,8 +1,8 @@
 // Databases and tables of one server: what it has, and steps of changes of them that do nothing when they are repeated.
 
-import { Failure } from '../../../standard/failure.ts';
 import { analysisSettings } from '../analysis/tree_cache.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
+import { databaseComment, databaseTaken, readDatabases, type StoredDatabase } from '../owned_databases.ts';
 import type { BoundColumn } from '../query/bound_statement.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { createDistributedSql, parseDistributed } from './table_sql.ts';
@@ -65,14 +65,18 @@ export class ServerTables {
     return this.#server.rows<Row>({ sql, parameters, timeoutMs: ddlTimeoutMs, signal: this.#signal });
   }
 
-  async databases(prefix: string): Promise<readonly string[]> {
-    const sql = 'SELECT name FROM system.databases WHERE startsWith(name, {prefix:String}) ORDER BY name';
-    return (await this.rows<{ name: string }>(sql, { prefix: escaped(prefix) })).map(({ name }) => name);
+  databases = (): Promise<StoredDatabase[]> =>
+    readDatabases(this.#server, { timeoutMs: ddlTimeoutMs, signal: this.#signal });
+
+  /** The names of the databases of a catalog. `prefix`: of the names. */
+  async databasesOf(catalogId: string, prefix = ''): Promise<readonly string[]> {
+    const comment = databaseComment(catalogId);
+    const all = await this.databases();
+    return all.filter((each) => each.comment === comment && each.name.startsWith(prefix)).map(({ name }) => name);
   }
 
-  async hasDatabase(name: string): Promise<boolean> {
-    const sql = 'SELECT 1 FROM system.databases WHERE name = {name:String}';
-    return (await this.rows(sql, { name: escaped(name) })).length > 0;
+  async hasDatabaseOf(catalogId: string, name: string): Promise<boolean> {
+    return (await this.databasesOf(catalogId)).includes(name);
   }
 
   async tables(database: string): Promise<readonly ServerTable[]> {
@@ -105,28 +109,22 @@ export class ServerTables {
     return this.rows<ServerColumn>(sql, { database: escaped(database), table: escaped(table) });
   }
 
-  /** The databases that were created for a catalog, whatever names they have by now. */
-  async databasesOf(catalogId: string): Promise<readonly string[]> {
-    const sql = 'SELECT name FROM system.databases WHERE comment = {comment:String} ORDER BY name';
-    return (await this.rows<{ name: string }>(sql, { comment: commentOf(catalogId) })).map(({ name }) => name);
-  }
-
   createDatabase = (name: string): Promise<void> =>
     this.run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(name)} ENGINE = Atomic`);
 
-  /** Throws CHANGE_IN_PROGRESS while another catalog has it: one that is being removed, such as the copy of a move, or one of another installation. */
+  /** Throws CHANGE_IN_PROGRESS if it is there and not of this catalog. */
   async createDatabaseOf(catalogId: string, name: string): Promise<void> {
-    const comment = commentOf(catalogId);
+    const comment = databaseComment(catalogId);
     await this.run(
       `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(name)} ENGINE = Atomic COMMENT ${quoteLiteral(comment)}`,
     );
-    const sql = 'SELECT comment FROM system.databases WHERE name = {name:String}';
-    const [found] = await this.rows<{ comment: string }>(sql, { name: escaped(name) });
-    if (found?.comment.startsWith(commentPrefix) && found.comment !== comment)
-      throw new Failure(
-        'CHANGE_IN_PROGRESS',
-        'the servers have a database of this name of another catalog, which may be about to be removed: retry later. If that catalog is of another installation, use another name',
-      );
+    const found = (await this.databases()).find((each) => each.name === name);
+    if (found && found.comment !== comment) throw databaseTaken(found);
+  }
+
+  /** Does nothing if it is not of this catalog. */
+  async dropDatabaseOf(catalogId: string, name: string): Promise<void> {
+    if (await this.hasDatabaseOf(catalogId, name)) await this.dropDatabase(name);
   }
 
   dropDatabase = (name: string): Promise<void> => this.run(`DROP DATABASE IF EXISTS ${quoteIdentifier(name)} SYNC`);
@@ -140,11 +138,8 @@ export class ServerTables {
       await this.run(`RENAME TABLE ${qualifiedName(from)} TO ${qualifiedName(to)}`);
   }
 
-  /** Does nothing if only the new one exists. */
-  async renameDatabase(from: string, to: string): Promise<void> {
-    if (await this.hasDatabase(from))
-      await this.run(`RENAME DATABASE ${quoteIdentifier(from)} TO ${quoteIdentifier(to)}`);
-  }
+  renameDatabase = (from: string, to: string): Promise<void> =>
+    this.run(`RENAME DATABASE ${quoteIdentifier(from)} TO ${quoteIdentifier(to)}`);
 
   /** Replaces it if it exists. `text`: a query with full names. */
   createView = (place: TablePlace, text: string): Promise<void> =>
@@ -182,10 +177,6 @@ export class ServerTables {
     }
   }
 }
-
-/** By which a database is that of a catalog also under another name, as the copy of a move has before the switch. */
-const commentPrefix = 'Tabularium catalog ';
-const commentOf = (catalogId: string): string => `${commentPrefix}${catalogId}`;
 
 export interface TablePlace {
   readonly database: string;

@@ -39,7 +39,9 @@ export async function renameView(on: ChangeOn, { view, newName }: ChangeOf<'rena
 
 export async function dropView(on: ChangeOn, view: ViewRef): Promise<void> {
   const { database, table } = placeOf(view);
-  await on.onEach((tables) => tables.dropTable(database, table));
+  await on.onEach(async (tables) => {
+    if (await tables.hasDatabaseOf(view.catalog.id, database)) await tables.dropTable(database, table);
+  });
 }
 
 /** In an order that satisfies their dependencies. Views that cannot be created are reported without columns. */
@@ -90,7 +92,7 @@ const readQuery = ({ context, cluster, signal }: ChangeOn, { catalog, database, 
 async function store(on: ChangeOn, view: ViewRef, { text }: Pick<ViewQuery, 'text'>): Promise<void> {
   const place = placeOf(view);
   await on.onEach(async (tables) => {
-    if (!(await tables.hasDatabase(place.database)))
+    if (!(await tables.hasDatabaseOf(view.catalog.id, place.database)))
       throw new Failure('CHANGE_IN_PROGRESS', 'the database is being changed; retry later');
     await tables.createView(place, text);
   });

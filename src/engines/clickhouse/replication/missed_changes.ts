@@ -1,9 +1,9 @@
 // What a server missed while it was out of service: tables that its peers have dropped, and tables that they have under other names.
 import type { ClickHouseServer } from '../connection/server.ts';
+import { type OwnsDatabase, readDatabases } from '../owned_databases.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { replicasInKeeper } from './keeper.ts';
 import { type ReplicaState, replicaStates } from './replica_states.ts';
-import type { OwnsDatabase } from './server_schema.ts';
 
 /**
  * Whether the replicas that other servers had of a table were dropped, by the path of the table and the name of the server's own replica. A drop
@@ -28,42 +28,28 @@ export interface StrayOptions {
   /** The servers that count. */
   readonly peers: readonly ClickHouseServer[];
   readonly owns: OwnsDatabase;
-  /** Whether a database belongs to a catalog of another warehouse, which may be on the same servers, as of the call. Absent: none does. */
-  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   readonly timeoutMs: number;
 }
 
 /**
- * The replicas of a server in former databases: they are not owned, and have tables that peers have in databases that are, because catalogs had
- * other names before. Throws what the server answers.
+ * The replicas of a server in databases that are not owned, of tables that peers have in databases that are, such as those that were moved aside.
+ * Throws what the server answers.
  */
 export async function strayReplicas(
   server: ClickHouseServer,
-  { peers, owns, ofOthers, timeoutMs }: StrayOptions,
+  { peers, owns, timeoutMs }: StrayOptions,
 ): Promise<readonly ReplicaState[]> {
-  const candidates = (await replicaStates(server, timeoutMs)).filter(({ database }) => !owns(database));
+  const replicasOf = async (on: ClickHouseServer) => {
+    const [states, databases] = await Promise.all([replicaStates(on, timeoutMs), readDatabases(on, { timeoutMs })]);
+    const owned = new Set(databases.filter(owns).map(({ name }) => name));
+    return states.map((state) => ({ state, isOwned: owned.has(state.database) }));
+  };
+  const candidates = (await replicasOf(server)).flatMap(({ state, isOwned }) => (isOwned ? [] : [state]));
   if (candidates.length === 0) return [];
-  const ofPeers = await Promise.all(
-    peers.map((peer) => replicaStates(peer, timeoutMs).catch((): ReplicaState[] => [])),
-  );
-  const owned = new Set(ofPeers.flat().flatMap(({ database, uuid }) => (owns(database) ? [uuid] : [])));
-  return straysAmong(candidates, (uuid) => owned.has(uuid), (await ofOthers?.()) ?? (() => false));
+  const ofPeers = await Promise.all(peers.map((peer) => replicasOf(peer).catch(() => [])));
+  const known = new Set(ofPeers.flat().flatMap(({ state, isOwned }) => (isOwned ? [state.uuid] : [])));
+  return candidates.filter(({ uuid }) => known.has(uuid));
 }
 
 /** What was moved aside is in a database of its own, of which each table stands for itself. */
 export const asideDatabase = '_tabularium_aside';
-
-/**
- * @param candidates in databases that are not owned. @param isKnown whether peers have the table of this UUID.
- * @param ofOthers the name may have become that of a catalog of another warehouse: its tables are there, too.
- */
-export function straysAmong<T extends { readonly database: string; readonly uuid?: string | undefined }>(
-  candidates: readonly T[],
-  isKnown: (uuid: string) => boolean,
-  ofOthers: OwnsDatabase,
-): readonly T[] {
-  const known = candidates.filter(({ uuid }) => uuid !== undefined && isKnown(uuid));
-  const isFormer = (database: string) => database !== asideDatabase && !ofOthers(database);
-  const former = new Set(known.map(({ database }) => database).filter(isFormer));
-  return candidates.filter((each) => each.uuid !== undefined && (former.has(each.database) || known.includes(each)));
-}

@@ -2,22 +2,26 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
+import { hiddenPrefix } from '../names.ts';
+import { catalogOf, isSameDatabase, type OwnsDatabase, type StoredDatabase } from '../owned_databases.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { endClaim, reconcileKey, withClaim } from '../steps/claim.ts';
+import { wasDropped } from '../steps/dropped_catalogs.ts';
 import { replicasInKeeper } from './keeper.ts';
-import { asideDatabase, isProvenDropped, straysAmong } from './missed_changes.ts';
+import { asideDatabase, isProvenDropped } from './missed_changes.ts';
 import { pathOfTable } from './replicated_tables.ts';
 import { replicationFeatures } from './replication_features.ts';
 import { macroOf } from './server_macros.ts';
 import {
   type AgreedSchema,
   agreedSchema,
-  createDatabaseSql,
+  createDatabaseAs,
   keyOf,
-  type OwnsDatabase,
   readSchema,
+  readWholeSchema,
   type ServerSchema,
   type StoredObject,
+  type WholeSchema,
 } from './server_schema.ts';
 
 export interface ReconcileOptions {
@@ -25,8 +29,6 @@ export interface ReconcileOptions {
   readonly peers: readonly ClickHouseServer[];
   /** False for the databases of the servers themselves and of other users, in which nothing is changed. */
   readonly owns: OwnsDatabase;
-  /** See `StrayOptions`. */
-  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   /**
    * Whether the store defines the object. It is left as it is if no peer has anything of its name: then the peers have lost it, or are new. Absent:
    * what no peer has is taken for dropped.
@@ -144,18 +146,18 @@ class Reconciliation {
     this.#server = server;
     this.#claimed = claimed;
     this.#createdKeys = createdKeys;
-    this.#options = { ...options, owns: (database) => database !== asideDatabase && options.owns(database) };
+    this.#options = options;
   }
 
   async run(): Promise<ReconcileReport> {
     const { peers, owns, timeoutMs } = this.#options;
     const others = await Promise.all(peers.map((server) => readSchema(server, owns, timeoutMs)));
     const agreed = agreedSchema(others);
-    const { schema, formerDatabases } = await this.#ownSchema(agreed);
+    const { others: ofOthers, ...schema } = await this.#ownSchema(agreed);
     const isSettled = (object: StoredObject) => !agreed.undecided.has(keyOf(object));
     this.#report.undecided.push(...agreed.undecided);
     for (const database of agreed.databases)
-      if (!schema.databases.includes(database)) await this.#createDatabase(database);
+      if (!schema.databases.some((each) => isSameDatabase(each, database))) await this.#createDatabase(database);
     const lostByPeers = await this.#lostByPeers(schema.objects.filter(isSettled), agreed);
     const settled = schema.objects.filter((object) => isSettled(object) && !lostByPeers.has(object));
     const superfluous = settled.filter((object) => !agreed.objects.has(keyOf(object)));
@@ -168,8 +170,7 @@ class Reconciliation {
     for (const object of settled.filter(isDerived)) if (!isCurrent(object)) await this.#dropDerived(object);
     for (const object of superfluous.filter(hasRows)) await this.#retire(object);
     await this.#rename(settled.filter(hasRows), agreed.objects);
-    for (const database of formerDatabases) await this.#clear(database);
-    await this.#clearAbandoned();
+    await this.#clearAbandoned(ofOthers);
     const present = new Set(settled.filter((object) => hasRows(object) || isCurrent(object)).map(keyOf));
     const absent = needed.filter((object) => !present.has(keyOf(object)));
     if (!this.#options.isWithoutCreation) {
@@ -177,7 +178,8 @@ class Reconciliation {
       await this.#createDerived(absent.filter(isDerived));
     }
     for (const database of schema.databases)
-      if (!agreed.databasesOfAny.has(database)) await this.#dropDatabase(database);
+      if (!agreed.databasesOfAny.some((each) => isSameDatabase(each, database)))
+        await this.#dropDatabase(database.name);
     return this.#report;
   }
 
@@ -193,42 +195,40 @@ class Reconciliation {
   }
 
   /**
-   * With the replicas of agreed tables in databases that are no longer owned: catalogs had other names when the server was away. What was moved aside
-   * and is agreed again belongs to it, too.
+   * With the replicas of agreed tables in databases that are not owned, such as those that were moved aside. Catalogs may have exchanged their names
+   * while the server was away: a database whose name another one has by now gets out of its way first.
    */
-  async #ownSchema(agreed: AgreedSchema) {
+  async #ownSchema({ databases, objects }: AgreedSchema): Promise<WholeSchema> {
     const { owns, timeoutMs } = this.#options;
-    const all = await readSchema(this.#server, () => true, timeoutMs);
-    const candidates = all.objects.filter(({ database }) => !owns(database));
-    const ofOthers = await this.#ofOthers();
-    const strays = straysAmong(candidates, (uuid) => agreed.objects.has(uuid), ofOthers);
-    const objects = [...all.objects.filter(({ database }) => owns(database)), ...strays];
-    const schema: ServerSchema = { ...all, databases: all.databases.filter(owns), objects };
-    const former = strays.map(({ database }) => database).filter((database) => !ofOthers(database));
-    return { schema, formerDatabases: new Set(former) };
+    const read = () => readWholeSchema(this.#server, owns, timeoutMs);
+    let whole = await read();
+    const isInTheWay = ({ name, comment }: StoredDatabase) =>
+      databases.some((other) => other.name === name && other.comment !== comment);
+    const inTheWay = whole.databases.filter(isInTheWay);
+    for (const database of inTheWay) await this.#renameAway(database);
+    if (inTheWay.length > 0) whole = await read();
+    const strays = whole.others.objects.filter(({ uuid }) => uuid !== undefined && objects.has(uuid));
+    return { ...whole, objects: [...whole.objects, ...strays] };
   }
 
-  async #ofOthers(): Promise<OwnsDatabase> {
-    return (await this.#options.ofOthers?.()) ?? (() => false);
+  async #renameAway(database: StoredDatabase): Promise<void> {
+    const to = `${hiddenPrefix(catalogOf(database) ?? '')}${database.name}`;
+    await this.#run(`RENAME DATABASE ${quoteIdentifier(database.name)} TO ${quoteIdentifier(to)}`);
+    this.#report.renamed.push(to);
   }
 
   /**
-   * Moves tables aside that nobody has any more, in databases that no catalog has: they were dropped with their catalog. They would occupy the names
-   * of the next catalog of that name.
+   * Moves tables aside of catalogs that were dropped, as peers have recorded: they would occupy the names of the next catalog of that name. What belongs
+   * to a catalog that nothing is known of may be that of another installation.
    */
-  async #clearAbandoned(): Promise<void> {
-    const { owns, peers, timeoutMs } = this.#options;
-    const { objects } = await readSchema(this.#server, (name) => !owns(name) && name !== asideDatabase, timeoutMs);
-    const databases = Map.groupBy(objects, ({ database }) => database);
-    // After the databases were read: a catalog that is created or renamed meanwhile is known.
-    const ofOthers = await this.#ofOthers();
-    for (const [database, contents] of databases) {
-      if (ofOthers(database)) continue;
+  async #clearAbandoned({ databases, objects }: WholeSchema['others']): Promise<void> {
+    const { peers, timeoutMs } = this.#options;
+    for (const database of databases) {
+      const catalogId = catalogOf(database);
+      if (catalogId === undefined || !(await wasDropped(peers, catalogId, timeoutMs))) continue;
+      const contents = objects.filter((object) => object.database === database.name);
+      if (!contents.every((object) => hasRows(object) || isDerived(object))) continue;
       const tables = contents.filter(hasRows);
-      if (tables.length === 0 || !contents.every((object) => hasRows(object) || isDerived(object))) continue;
-      const sql = `SELECT 1 AS found FROM system.databases WHERE name = ${quoteLiteral(database)}`;
-      const ofPeers = await Promise.all(peers.map((peer) => peer.rows({ sql, timeoutMs })));
-      if (ofPeers.some(({ length }) => length > 0)) continue;
       const dropped = await Promise.all(tables.map((table) => this.#isProvenDropped(table)));
       if (dropped.includes(false)) continue;
       for (const table of tables) await this.#moveAside(table);
@@ -237,13 +237,12 @@ class Reconciliation {
   }
 
   /** Drops what is left of a database whose tables have been moved elsewhere, unless it has others with rows. */
-  async #clear(database: string): Promise<void> {
-    if (database === asideDatabase) return;
-    const { timeoutMs } = this.#options;
-    const { objects } = await readSchema(this.#server, (name) => name === database, timeoutMs);
+  async #clear(database: StoredDatabase): Promise<void> {
+    const isIt = (each: StoredDatabase) => isSameDatabase(each, database);
+    const { objects } = await readSchema(this.#server, isIt, this.#options.timeoutMs);
     if (!objects.every(isDerived)) return;
     for (const object of objects) await this.#dropDerived(object);
-    await this.#dropDatabase(database);
+    await this.#dropDatabase(database.name);
   }
 
   /** Servers of different versions word the same definition differently. */
@@ -266,10 +265,10 @@ class Reconciliation {
     return this.#claimed;
   }
 
-  async #createDatabase(database: string): Promise<void> {
-    const { peers, timeoutMs } = this.#options;
-    await this.#run(await createDatabaseSql(peers[0] as ClickHouseServer, database, { timeoutMs }));
-    this.#report.created.push(database);
+  async #createDatabase(database: StoredDatabase): Promise<void> {
+    const { timeoutMs, signal } = this.#options;
+    await createDatabaseAs(this.#requireClaim(), database, { timeoutMs, signal });
+    this.#report.created.push(database.name);
   }
 
   /** Only without tables. */

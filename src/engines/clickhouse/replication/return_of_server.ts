@@ -1,19 +1,18 @@
 // How a server of a cluster that replicates comes to count, and counts on: what the checks of the cluster ask of this layer.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClickHouseServer } from '../connection/server.ts';
+import type { OwnsDatabase } from '../owned_databases.ts';
 import { catchUp, type NotCaughtUp } from './catch_up.ts';
 import { lostTables } from './lost_tables.ts';
 import { type ReconcileOptions, reconcile } from './reconcile.ts';
 import { healthTimeoutMs, replicaStates } from './replica_states.ts';
 import { macroOf } from './server_macros.ts';
-import { type OwnsDatabase, readSchema } from './server_schema.ts';
+import { readSchema } from './server_schema.ts';
 
 export interface ReturnOptions {
   /** The servers that count. */
   readonly peers: readonly ClickHouseServer[];
   readonly owns: OwnsDatabase;
-  /** See `StrayOptions`. */
-  readonly ofOthers?: (() => Promise<OwnsDatabase>) | undefined;
   /** See `ReconcileOptions`. */
   readonly isDefined?: ReconcileOptions['isDefined'];
   readonly signal: AbortSignal;
@@ -28,9 +27,9 @@ const callMs = 5000;
  * While no other server counts there is nothing to compare with: then it must have all tables that Keeper knows it to have, and all their parts.
  */
 export async function takeBack(server: ClickHouseServer, options: ReturnOptions): Promise<string | undefined> {
-  const { peers, owns, ofOthers, isDefined, signal } = options;
+  const { peers, owns, isDefined, signal } = options;
   if (peers.length > 0) {
-    await reconcile(server, { peers, owns, ofOthers, isDefined, timeoutMs: callMs, signal });
+    await reconcile(server, { peers, owns, isDefined, timeoutMs: callMs, signal });
   } else {
     const [replica, shard] = await Promise.all([macroOf(server, 'replica', callMs), macroOf(server, 'shard', callMs)]);
     const lost = await lostTables(server, { replica, shard, timeoutMs: callMs });
@@ -45,9 +44,9 @@ export async function takeBack(server: ClickHouseServer, options: ReturnOptions)
 /** Throws what a server answers, and a TypeError without peers. */
 export async function followNames(
   server: ClickHouseServer,
-  { peers, owns, ofOthers, isDefined }: Omit<ReturnOptions, 'signal'>,
+  { peers, owns, isDefined }: Omit<ReturnOptions, 'signal'>,
 ): Promise<void> {
-  await reconcile(server, { peers, owns, ofOthers, isDefined, timeoutMs: callMs, isWithoutCreation: true });
+  await reconcile(server, { peers, owns, isDefined, timeoutMs: callMs, isWithoutCreation: true });
 }
 
 const reasons: Readonly<Record<NotCaughtUp['reason'], string>> = {

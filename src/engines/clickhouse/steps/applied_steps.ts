@@ -12,10 +12,10 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import type { RecordTable } from './record_copies.ts';
+import { type RecordTable, stepsTable } from './record_copies.ts';
 import { RecordExchanges } from './record_exchanges.ts';
 
-const table = qualifiedName({ database: internalDatabase, table: 'steps' });
+const table = stepsTable;
 const attemptsTable = qualifiedName({ database: internalDatabase, table: 'attempts' });
 const callTimeoutMs = 15_000;
 /** A load takes at most this time to publish what it has recorded. */

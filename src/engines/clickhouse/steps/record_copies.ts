@@ -1,6 +1,11 @@
 // Copies of records between servers, one of which lacks them: it was away, disabled, or is new. What both have is found by digests, day by day,
 // and not read again.
 import type { ClickHouseServer } from '../connection/server.ts';
+import { internalDatabase } from '../names.ts';
+import { qualifiedName } from '../sql/identifiers.ts';
+
+/** The quoted name of the table with the records of steps. */
+export const stepsTable = qualifiedName({ database: internalDatabase, table: 'steps' });
 
 /** A table of records. */
 export interface RecordTable {

@@ -194,7 +194,16 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
   });
 
   test('a catalog that was dropped while a server was out of service is created again', async () => {
-    const third = ring.servers[2];
+    const [, second, third] = ring.servers;
+    // Of another installation, which has taken it off its other server: its replica here is the only one.
+    const others = '/tabularium/00000000-0000-4000-8000-000000000000/{shard}';
+    for (const node of [second, third])
+      for (const sql of [
+        "CREATE DATABASE others__d COMMENT 'Tabularium catalog of another installation'",
+        `CREATE TABLE others__d.t__local (i Int64) ENGINE = ReplicatedMergeTree('${others}', '{replica}') ORDER BY i`,
+      ])
+        assert.equal(await ask(node?.url, sql), '');
+    assert.equal(await ask(second?.url, 'DROP DATABASE others__d SYNC'), '');
     (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
     (await server.delete('/api/v2/catalogs/again?cascade=true&purge=true')).is(200);
     (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
@@ -206,6 +215,29 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     (await server.post(`${database}/tables`, { name: 't', columns })).is(201);
     (await server.post(`${database}/tables/t/rows`, { rows: [['new']] })).is(201);
     assert.equal(await ask(third?.url, 'SELECT other FROM again__d.t'), 'new');
+    assert.equal(await ask(third?.url, 'SELECT count() FROM others__d.t__local'), '0');
+  });
+
+  test('catalogs that exchanged their names while a server was out of service have their own databases there', async () => {
+    const [first, , third] = ring.servers;
+    (await server.post('/api/v2/catalogs', { name: 'two', warehouse: 'w' })).is(201);
+    (await server.put('/api/v2/catalogs/two/databases/d')).is(201);
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    (await server.post('/api/v2/catalogs/two/databases/d/tables', { name: 't', columns })).is(201);
+    (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
+    for (const [name, newName] of [
+      ['again', 'other'],
+      ['two', 'again'],
+      ['other', 'two'],
+    ])
+      (await server.post(`/api/v2/catalogs/${name}/rename`, { newName })).is(200);
+    (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    assert.equal(await ask(third?.url, 'SELECT other FROM two__d.t'), 'new');
+    assert.equal(await ask(third?.url, 'SELECT count() FROM again__d.t__local'), '0');
+    const stored =
+      "SELECT name, comment FROM system.databases WHERE endsWith(name, '__d') AND name != 'others__d' ORDER BY 1";
+    assert.equal(await ask(third?.url, stored), await ask(first?.url, stored));
   });
 
   test('what two servers of the product give back to a server at once is replicated', async () => {
@@ -218,7 +250,7 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
       await ask(third.url, `DROP DATABASE ${ordersDatabase} SYNC`);
       const both = await Promise.all([third, third].map(clientOf));
       const isReconciled = async (client: HttpServer) =>
-        reconcile(client, { peers, owns: (database) => database === ordersDatabase, timeoutMs }).then(
+        reconcile(client, { peers, owns: ({ name }) => name === ordersDatabase, timeoutMs }).then(
           () => true,
           () => false,
         );

@@ -2,6 +2,7 @@
 // that servers of 2018 understand.
 import { randomUUID } from 'node:crypto';
 import type { ClickHouseServer } from '../../../../src/engines/clickhouse/connection/server.ts';
+import type { OwnsDatabase } from '../../../../src/engines/clickhouse/owned_databases.ts';
 import type { ReplicatedBatch } from '../../../../src/engines/clickhouse/replication/replicated_inserts.ts';
 import {
   type ReplicatedTable,
@@ -11,7 +12,7 @@ import { deadlineMs, eventually } from '../../../deadline.ts';
 import { clusterName } from '../replicated_ring/replicated_ring.ts';
 
 export const database = 'sales__shop';
-export const owns = (name: string): boolean => name.includes('__');
+export const owns: OwnsDatabase = ({ name }) => name.includes('__');
 export const timeoutMs = deadlineMs(10_000);
 export const tokenColumn = 'batch';
 
