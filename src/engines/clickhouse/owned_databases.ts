@@ -3,6 +3,7 @@
 import { Failure } from '../../standard/failure.ts';
 import type { ClickHouseServer, ServerCall } from './connection/server.ts';
 import { hiddenDatabase } from './names.ts';
+import { quoteLiteral } from './sql/identifiers.ts';
 
 export interface StoredDatabase {
   readonly name: string;
@@ -28,6 +29,10 @@ export function databasesOf(catalogIds: readonly string[]): OwnsDatabase {
   const ofDropped = new Set(catalogIds.map(hiddenDatabase));
   return ({ name, comment }) => comments.has(comment) || ofDropped.has(name);
 }
+
+/** A condition for the column `database` of a system table: it is of the catalog, under whatever name. */
+export const isOfCatalogSql = (catalogId: string): string =>
+  `database IN (SELECT name FROM system.databases WHERE comment = ${quoteLiteral(databaseComment(catalogId))})`;
 
 /** All databases of a server. Those of servers that are older than the product needs have no comments. */
 export async function readDatabases(

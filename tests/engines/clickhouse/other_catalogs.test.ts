@@ -123,6 +123,16 @@ describe('databases of others', { skip: missingRing }, () => {
     assert.equal(await databases('lake'), 'lake__a 2, lake__b 2, lake__c 2');
   });
 
+  test('are not in the check or in a snapshot of the catalog', async () => {
+    const { ours } = await catalogs('checked');
+    const { tables } = await world.engine.compareTables(ours, [], { signal });
+    assert.deepEqual(tables.map(({ database }) => database).sort(), ['a', 'b']);
+    const snapshot = await world.engine.snapshot(ours, { signal, purpose: 'other catalogs' });
+    const fixed = "SELECT count() FROM system.tables WHERE startsWith(name, 'load_snapshot_')";
+    assert.equal(await askNode(ring.nodes[0], fixed), '2');
+    await snapshot.close();
+  });
+
   test('without a comment belong to nobody', async () => {
     const { ours } = await catalogs('manual');
     for (const node of ring.nodes) await askNode(node, 'CREATE DATABASE manual__d');

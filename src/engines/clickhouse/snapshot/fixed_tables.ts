@@ -8,7 +8,8 @@ import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { unmergedSettings } from '../load/replicated_staging.ts';
 import { stagingPrefix } from '../load/staging.ts';
-import { databasePrefix, internalDatabase, localSuffix, namesOf, storedDatabase } from '../names.ts';
+import { internalDatabase, localSuffix, namesOf, storedDatabase } from '../names.ts';
+import { isOfCatalogSql } from '../owned_databases.ts';
 import { atOnce } from '../replication/at_once.ts';
 import { takeRows } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -85,9 +86,7 @@ export class FixedTables {
   /** While no server writes to the catalog. `databases`: absent: all. */
   async fix(catalog: CatalogRef, databases: readonly string[] | undefined, signal: AbortSignal): Promise<void> {
     const stored = databases?.map((name) => quoteLiteral(storedDatabase(catalog.name, name)));
-    const isOfCatalog = stored
-      ? `database IN (${['NULL', ...stored].join(', ')})`
-      : `startsWith(database, ${quoteLiteral(databasePrefix(catalog.name))})`;
+    const isOfCatalog = stored ? `database IN (${['NULL', ...stored].join(', ')})` : isOfCatalogSql(catalog.id);
     const failed = new AbortController();
     const call = { timeoutMs: callMs, signal: AbortSignal.any([signal, failed.signal]) };
     try {

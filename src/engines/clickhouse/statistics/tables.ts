@@ -4,7 +4,8 @@ import type { EngineWarehouse } from '../../port/engine.ts';
 import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import { requireTable } from '../cluster/missing_tables.ts';
 import type { WarehouseContext } from '../context.ts';
-import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf } from '../names.ts';
+import { hiddenDatabase, namesOf } from '../names.ts';
+import { isOfCatalogSql } from '../owned_databases.ts';
 import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
 import { settleWrites } from '../steps/left_writes.ts';
 import { checksumTable } from './table_checksum.ts';
@@ -111,14 +112,11 @@ function localOf({ catalog, database, table }: TableRef) {
 /** The columns of the local tables of a catalog on each server, also of dropped ones. */
 async function storedColumns(
   { cluster }: WarehouseContext,
-  { id, name }: CatalogRef,
+  { id }: CatalogRef,
   signal: AbortSignal,
 ): Promise<readonly (readonly StoredColumn[])[]> {
-  const prefixes = [databasePrefix(name), hiddenPrefix(id)].map(
-    (prefix) => `startsWith(database, ${quoteLiteral(prefix)})`,
-  );
   const sql = `SELECT database, table, name, type FROM system.columns
-    WHERE (${prefixes.join(' OR ')} OR database = ${quoteLiteral(hiddenDatabase(id))})
+    WHERE (${isOfCatalogSql(id)} OR database = ${quoteLiteral(hiddenDatabase(id))})
       AND default_kind != 'MATERIALIZED' ORDER BY database, table, position`;
   const servers = await cluster.onEach(
     (server) => server.rows<StoredColumn>({ sql, timeoutMs: callTimeoutMs, signal }),
