@@ -30,6 +30,7 @@ import {
   backupFolder,
   backupIdOfFile,
   computeTotals,
+  filePath,
   formatVersion,
   listParts,
   type Manifest,
@@ -38,7 +39,14 @@ import {
   type TableBody,
 } from './manifest.ts';
 import type { MetadataCategory } from './metadata_objects.ts';
-import { type BackupTarget, listBackupIds, listFiles, loadManifest, type TargetFile } from './targets/backup_target.ts';
+import {
+  type BackupTarget,
+  listBackupIds,
+  listFiles,
+  loadManifest,
+  manifestsReadMax,
+  type TargetFile,
+} from './targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
 import { heldTarget } from './targets/held_target.ts';
 import { PartUploader, type TableToUpload } from './targets/part_uploader.ts';
@@ -51,8 +59,6 @@ declare module '../tasks/task.ts' {
   }
 }
 
-/** How many of the latest backups in the target are searched for one of the same object. */
-const manifestsReadMax = 100;
 /** How long cleanup is retried if the target does not answer. */
 const clearRetryMsMax = dayMs;
 
@@ -156,7 +162,7 @@ export class Backups {
   }
 
   async #takeBackup(
-    engine: EngineWarehouse,
+    warehouse: EngineWarehouse,
 
     options: {
       readonly taskId: string;
@@ -172,7 +178,7 @@ export class Backups {
     await mkdir(staging, { recursive: true, mode: 0o700 });
     const { catalog, metadataCategories } = this.#parts;
     const take = (definitions: SourceDefinitions) =>
-      takeSnapshot(this.#parts, { engine, definitions, taskId: backupId, signal });
+      takeSnapshot(this.#parts, { engine: warehouse, definitions, taskId: backupId, signal });
     const consistent = await consistentSnapshot(catalog, objectId, metadataCategories, take, signal).catch(
       async (error) => {
         await rm(staging, { recursive: true, force: true });
@@ -182,11 +188,14 @@ export class Backups {
     const { definitions, snapshot, takenAt } = consistent;
     try {
       const tables = await this.#tables(definitions, snapshot, signal);
+      const { release, warehouses } = this.#parts;
+      const { name: engine } = await warehouses.engineOf(definitions.root.spec.warehouse);
+      const head = { backupId, takenAt, release, engine };
+      // Refused before anything is sent if the manifest would be too large.
+      manifestText(manifestOf(head, definitions, tables, expectedParts(backupId, tables)));
       const sender = new PartUploader({ target, backupId, staging, snapshot, signal, progress }, base, files);
       const sent = await sender.send(tables);
-      const { release, warehouses } = this.#parts;
-      const { name: engineName } = await warehouses.engineOf(definitions.root.spec.warehouse);
-      const manifest = manifestOf({ backupId, takenAt, release, engine: engineName }, definitions, tables, sent);
+      const manifest = manifestOf(head, definitions, tables, sent);
       await settleFiles(target, manifest, signal);
       await target.writeSmall(manifestPath(backupId), manifestText(manifest), signal);
       const { filesSent, bytesSent } = sender;
@@ -248,6 +257,13 @@ export class Backups {
 function retryable(error: unknown): unknown {
   if (error instanceof Failure && error.code !== 'CHANGE_IN_PROGRESS') return error;
   return error instanceof RetryableError ? error : new RetryableError('the backup was interrupted', { cause: error });
+}
+
+/** The parts of the manifest as they will be, but for digests and sizes of files. */
+function expectedParts(backupId: string, tables: readonly TableToUpload[]): Map<string, BackedUpPart[]> {
+  const sha256 = '0'.repeat(64);
+  const file = { sha256, bytes: 0, path: filePath(backupId, sha256) };
+  return new Map(tables.map(({ id, parts }) => [id, parts.map((part) => ({ ...part, ...file }))]));
 }
 
 /** The latest readable backup of the object. */

@@ -1,24 +1,25 @@
 // The manifest of a backup: the file that marks it as complete. It is written and read with a digest. Its author is unknown, so
 // everything in it is validated before use. The files that it names are checked by their readers.
 import { createHash } from 'node:crypto';
+import { Comment, PropertiesField } from '../api/fields.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Immutable, type Static, Type } from '../standard/type.ts';
 import { validation } from '../standard/validation.ts';
 
 export const formatVersion = 1;
 export const manifestName = 'manifest.json';
-/** A manifest with 100,000 tables of 20 columns is about half as large. */
-export const manifestBytesMax = 1024 ** 3;
+/** One of 10,000 tables of 20 columns, or of 150,000 files, has about 50 MiB. */
+export const manifestBytesMax = 64 * 1024 ** 2;
+/** The deepest part of a manifest is in the definition of a table; specs of other objects may be deeper. */
+const depthMax = 64;
 
 const id = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 const Id = Type.String({ pattern: `^${id}$` });
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const Name = Type.String({ minLength: 1, maxLength: 1024 });
 const Names = Type.Array(Type.String());
-const described = {
-  comment: Type.Optional(Type.String()),
-  properties: Type.Optional(Type.Record(Type.String(), Type.String())),
-};
+/** With the limits of requests: they are stored and shown as they are. */
+const described = { comment: Type.Optional(Comment), properties: Type.Optional(PropertiesField) };
 
 const Part = Type.Object({
   part: Count,
@@ -118,8 +119,12 @@ export interface ReadManifest {
  * Parses the output of `manifestText` without validating its content. Throws DATA_INVALID if the digest does not match or the format is
  * another one.
  */
-export function unsealManifest(text: string, format: number): { readonly manifest: unknown; readonly digest: string } {
-  const { digest, manifest } = (tryParse(text) ?? {}) as { digest?: unknown; manifest?: { formatVersion?: unknown } };
+export function unsealManifest(bytes: Buffer, format: number): { readonly manifest: unknown; readonly digest: string } {
+  if (depthOf(bytes) > depthMax) throw unusableBackup(`its manifest is nested more than ${depthMax} levels deep`);
+  const { digest, manifest } = (tryParse(bytes.toString()) ?? {}) as {
+    digest?: unknown;
+    manifest?: { formatVersion?: unknown };
+  };
   if (typeof digest !== 'string' || typeof manifest !== 'object' || manifest === null)
     throw unusableBackup('its manifest is incomplete');
   if (digestOf(manifest) !== digest) throw unusableBackup('its manifest was changed after it was written');
@@ -129,13 +134,28 @@ export function unsealManifest(text: string, format: number): { readonly manifes
 }
 
 /** Throws DATA_INVALID if the manifest was altered, or if this release cannot read it. */
-export function readManifest(text: string, backupId: string): ReadManifest {
-  const { manifest, digest } = unsealManifest(text, formatVersion);
+export function readManifest(bytes: Buffer, backupId: string): ReadManifest {
+  const { manifest, digest } = unsealManifest(bytes, formatVersion);
   if (!validation().Compile(Manifest).Check(manifest)) throw unusableBackup('its manifest was not written by a server');
   if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');
   for (const { rows, parts } of manifest.databases.flatMap(({ tables }) => tables))
     if (parts.reduce((sum, part) => sum + part.rows, 0) !== rows) throw unusableBackup('its manifest is inconsistent');
   return { manifest, digest };
+}
+
+/** How deep arrays and objects of a JSON text are nested. */
+function depthOf(bytes: Buffer): number {
+  let [depth, deepest, isInText] = [0, 0, false];
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if (isInText) {
+      if (byte === 0x5c) i++;
+      else if (byte === 0x22) isInText = false;
+    } else if (byte === 0x22) isInText = true;
+    else if (byte === 0x5b || byte === 0x7b) deepest = Math.max(deepest, ++depth);
+    else if (byte === 0x5d || byte === 0x7d) depth--;
+  }
+  return deepest;
 }
 
 function tryParse(text: string): unknown {

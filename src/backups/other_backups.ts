@@ -3,13 +3,14 @@ import type { Manifest } from './manifest.ts';
 
 const namesMax = 5;
 
-/** `manifests`: of the backups that the reader of the text may know of, newest first. */
-export function otherBackups(manifests: readonly Manifest[]): string {
-  const found = [...new Set(manifests.map(describe))];
-  return found.length === 0 ? 'the backup does not exist in this target' : `it has backups of ${list(bounded(found))}`;
+/** `found`: of the backups that the reader of the text may know of (`describeBackup`), newest first. */
+export function otherBackups(found: ReadonlySet<string>): string {
+  return found.size === 0
+    ? 'the backup does not exist in this target'
+    : `it has backups of ${list(bounded([...found]))}`;
 }
 
-function describe({ of, databases }: Manifest): string {
+export function describeBackup({ of, databases }: Manifest): string {
   if (of.category === 'databases') return `the database ${JSON.stringify(of.name)}`;
   const names = bounded(databases.map(({ name }) => JSON.stringify(name)));
   return `the catalog ${JSON.stringify(of.name)}${names.length === 0 ? '' : ` (databases: ${names.join(', ')})`}`;

@@ -27,7 +27,7 @@ import {
   unusableBackup,
 } from './manifest.ts';
 import { type MetadataCategory, restoredObject } from './metadata_objects.ts';
-import { otherBackups } from './other_backups.ts';
+import { describeBackup, otherBackups } from './other_backups.ts';
 import { restoreViews, type ViewToRestore } from './restored_views.ts';
 import {
   type BackupTarget,
@@ -35,6 +35,7 @@ import {
   listBackupIds,
   listFiles,
   loadManifest,
+  manifestsReadMax,
   type TargetFile,
 } from './targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
@@ -222,8 +223,9 @@ export class Restores {
     const requestedId = secret.chosen?.backupId ?? request.backupId;
     if (requestedId !== undefined && !files.has(manifestPath(requestedId)))
       throw backupNotFound(requestedId, await this.#unknownReason({ target, files, request, principal }, signal));
-    const others: Manifest[] = [];
-    for (const id of requestedId === undefined ? listBackupIds(files) : [requestedId]) {
+    const others = new Set<string>();
+    const ids = requestedId === undefined ? listBackupIds(files) : [requestedId];
+    for (const id of ids.slice(0, manifestsReadMax)) {
       const { manifest, digest } = await loadManifest(target, id, signal);
       if (secret.chosen && secret.chosen.digest !== digest)
         throw unusableBackup('its manifest changed during the restore');
@@ -233,26 +235,29 @@ export class Restores {
         return { manifest, databases };
       }
       if (requestedId !== undefined) throw objectNotFound('backups', id, mismatchReason(manifest, request));
-      if (await this.#mayReadSource(manifest, request, principal)) others.push(manifest);
+      if (await this.#mayReadSource(manifest, request, principal)) others.add(describeBackup(manifest));
     }
-    throw backupNotFound(undefined, noMatchReason(others, request));
+    const reason = noMatchReason(others, request);
+    if (ids.length <= manifestsReadMax) throw backupNotFound(undefined, reason);
+    const message = `${reason}; only the newest ${manifestsReadMax} of its ${ids.length} backups were read: name an earlier one in \`backupId\``;
+    throw backupNotFound(undefined, message);
   }
 
   /** Of an id that no backup has: the newest ones that the caller may read. Those that cannot be read are left out. */
   async #unknownReason({ target, files, request, principal }: SearchedTarget, signal: AbortSignal): Promise<string> {
-    const known: Manifest[] = [];
+    let newest: string | undefined;
+    const known = new Set<string>();
     for (const id of listBackupIds(files).slice(0, knownMax)) {
       const manifest = await loadManifest(target, id, signal).then(
         (read) => read.manifest,
         () => undefined,
       );
-      if (manifest && (await this.#mayReadSource(manifest, request, principal))) known.push(manifest);
+      if (!manifest || !(await this.#mayReadSource(manifest, request, principal))) continue;
+      newest ??= manifest.backupId;
+      known.add(describeBackup(manifest));
     }
-    const [newest] = known;
     const reason = otherBackups(known);
-    return newest === undefined
-      ? reason
-      : `the target has no backup of this id: ${reason}; the newest is ${newest.backupId}`;
+    return newest === undefined ? reason : `the target has no backup of this id: ${reason}; the newest is ${newest}`;
   }
 
   async #restore(
@@ -363,10 +368,10 @@ function databasesOf({ of, databases }: Manifest, { category, database }: Restor
   return of.category === category ? databases : undefined;
 }
 
-/** `others`: backups that do not match the request, and that the caller may read. */
-function noMatchReason(others: readonly Manifest[], { category, database }: RestoreRequest): string {
+/** `others`: descriptions of backups that do not match the request, and that the caller may read. */
+function noMatchReason(others: ReadonlySet<string>, { category, database }: RestoreRequest): string {
   const found = otherBackups(others);
-  if (others.length === 0) return found;
+  if (others.size === 0) return found;
   if (database !== undefined)
     return `none of the backups in this target has a database ${JSON.stringify(database)}: ${found}`;
   return category === 'catalogs'

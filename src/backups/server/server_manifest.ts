@@ -55,7 +55,7 @@ export async function loadServerManifest(
   signal?: AbortSignal,
 ): Promise<ServerManifest> {
   const text = await target.readSmall(serverManifestPath(backupId), manifestBytesMax, signal);
-  const { manifest } = unsealManifest(text.toString(), serverFormatVersion);
+  const { manifest } = unsealManifest(text, serverFormatVersion);
   if (!validation().Compile(ServerManifest).Check(manifest))
     throw unusableBackup('its manifest was not written by a server');
   if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');

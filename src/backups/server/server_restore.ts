@@ -10,7 +10,7 @@ import { schemaVersion } from '../../store/migrations/migrate.ts';
 import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/sqlite/store_copy.ts';
 import { syncPath } from '../../store/sync_path.ts';
 import { type Manifest, unusableBackup } from '../manifest.ts';
-import { otherBackups } from '../other_backups.ts';
+import { describeBackup, otherBackups } from '../other_backups.ts';
 import { type BackupTarget, backupNotFound, listBackupIds, listFiles, loadManifest } from '../targets/backup_target.ts';
 import { downloadPart } from '../targets/download_part.ts';
 import { readKeys } from './server_keys.ts';
@@ -107,7 +107,7 @@ async function reasonOf(target: BackupTarget, complete: readonly string[], signa
       )),
     );
   if (others.length === 0) return absent;
-  return `there is no backup of a server in this target: ${otherBackups(others)}; a running server restores them (docs/backup.md)`;
+  return `there is no backup of a server in this target: ${otherBackups(new Set(others.map(describeBackup)))}; a running server restores them (docs/backup.md)`;
 }
 
 export const findFile = ({ files }: ServerManifest, path: string) =>

@@ -2,14 +2,8 @@
 // object_store_target.ts. See backup_targets.ts for which targets are allowed.
 import type { Readable } from 'node:stream';
 import { type Failure, objectNotFound } from '../../standard/failure.ts';
-import {
-  backupIdOfFile,
-  manifestBytesMax,
-  manifestName,
-  manifestPath,
-  type ReadManifest,
-  readManifest,
-} from '../manifest.ts';
+import { backupIdOfFile, manifestBytesMax, manifestName, manifestPath, type ReadManifest } from '../manifest.ts';
+import { readLargeManifest } from '../manifest_reader.ts';
 
 export interface TargetFile {
   /** `backups/<id>/<name>` */
@@ -17,6 +11,9 @@ export interface TargetFile {
   readonly bytes: number;
   readonly modifiedAtMs: number;
 }
+
+/** How many of the latest backups in a target are searched for one of an object. */
+export const manifestsReadMax = 100;
 
 /** Every method throws a Failure, or a transient error. Others may write to the target too. */
 export interface BackupTarget {
@@ -56,7 +53,7 @@ export async function loadManifest(
   signal?: AbortSignal,
 ): Promise<ReadManifest> {
   const bytes = await target.readSmall(manifestPath(backupId), manifestBytesMax, signal);
-  return readManifest(bytes.toString(), backupId);
+  return readLargeManifest(bytes, backupId, signal);
 }
 
 export const backupNotFound = (backupId?: string, message = 'the backup does not exist in this target'): Failure =>
