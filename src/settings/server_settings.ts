@@ -208,7 +208,7 @@ export const settings = define({
     min: 1,
     max: 64,
     default: 2,
-    doc: 'The maximum number of threads that parse and validate bodies over 256 KiB, one body at a time each. They are started on demand.',
+    doc: 'The maximum number of threads that parse and validate bodies over 256 KiB, one body at a time each; beyond it, as many more for users of whom no other body has a thread. They are started on demand.',
   },
   bodyThreadMemoryBytesMax: {
     section: 'Limits of HTTP',

@@ -4,6 +4,7 @@
 import { createHmac } from 'node:crypto';
 import { type RawBuilder, type Selectable, sql, type Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
+import { hasPlace } from '../model/fair_share.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { post, urlOf } from '../outbound/http_client.ts';
@@ -167,7 +168,7 @@ export class Webhooks {
     const heads = headsOfOwners(db, hasPendingNotification, (rows) =>
       rows.where(this.#isWaiting(now)).orderBy('notify_at'),
     );
-    const owners = [...this.#sending.values()].map(({ owner }) => owner);
+    const owners = this.#owners();
     const isFull = owners.length >= concurrencyMax;
     const startable = isFull ? heads.where('owners.owner', 'not in', owners) : heads;
     return startable.orderBy('notify_at').limit(batchMax).execute();
@@ -181,9 +182,12 @@ export class Webhooks {
   }
 
   #hasRoom(owner: string): boolean {
-    const { size } = this.#sending;
-    if (size < concurrencyMax) return true;
-    return size < concurrencyMax * 2 && ![...this.#sending.values()].some((sending) => sending.owner === owner);
+    return hasPlace(this.#owners(), owner, concurrencyMax);
+  }
+
+  /** Of the webhooks that are being sent. */
+  #owners(): string[] {
+    return [...this.#sending.values()].map(({ owner }) => owner);
   }
 
   #startSending(row: Row): void {

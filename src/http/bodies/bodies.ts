@@ -102,14 +102,18 @@ export class Bodies {
   }
 
   async #readLarge({ blocks, bytes }: ReceivedBody, form: BodyForm, request: BodyRequest): Promise<Fields> {
-    const { endpoint, hasNameInPath, outgoing, digested, principalId } = request;
+    const { endpoint, hasNameInPath, outgoing, principalId, digested } = request;
     const { rowsIn } = endpoint;
     const [withName, withoutName] = this.#schemasOf(endpoint);
     const schema = hasNameInPath ? withoutName : withName;
-    const { body, rows } = await this.#options.threads.read(
-      { blocks, bytes, form, schema, rowsIn, digested },
-      principalId,
-    );
+    const { body, rows } = await this.#options.threads.read(principalId, {
+      blocks,
+      bytes,
+      form,
+      schema,
+      rowsIn,
+      digested,
+    });
     if ('content' in body) return fieldsOf(body.content, form.textField, body.wideNumbers);
     if (outgoing.destroyed) rows.release();
     else outgoing.once('close', () => rows.release());

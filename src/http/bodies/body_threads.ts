@@ -5,6 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { RowsBatch, StoredRows } from '../../engines/port/rows.ts';
+import { hasPlace } from '../../model/fair_share.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
 import type { RowSource } from '../../query/rows/row_source.ts';
 import type { Code } from '../../standard/codes.ts';
@@ -51,6 +52,7 @@ export type ThreadAnswer =
 
 export interface BodyThreadsOptions {
   readonly spoolDirectory: string;
+  /** Beyond it, as many more bodies have a thread of principals that have none. */
   readonly threadsMax: number;
   /** Memory for the parsed values of one body. */
   readonly memoryBytesMax: number;
@@ -58,6 +60,11 @@ export interface BodyThreadsOptions {
   readonly timeoutMs: number;
   /** For how long parsed rows hold a thread before they are used. */
   readonly heldMsMax: number;
+}
+
+interface WaitingBody {
+  readonly principalId: string;
+  readonly begin: () => void;
 }
 
 /** A thread that is idle for this long ends, which frees its memory. */
@@ -69,18 +76,17 @@ const script = new URL(url.endsWith('.ts') ? './body_thread.ts' : './body_thread
 export class BodyThreads {
   readonly #options: BodyThreadsOptions;
   readonly #idle: BodyThread[] = [];
-  /** By principal. */
-  readonly #waiting = new Map<string, WaitingBody[]>();
+  readonly #waiting: WaitingBody[] = [];
+  /** The principals whose bodies have a thread, each as often as it has one. */
+  readonly #busy: string[] = [];
   readonly #all = new Set<BodyThread>();
-  /** How many threads each principal has. */
-  readonly #shares = new Map<string, number>();
 
   constructor(options: BodyThreadsOptions) {
     this.#options = options;
   }
 
   /** Throws the failures of the body check, BODY_TOO_LARGE and SERVER_BUSY. The rows hold the thread until they are read. */
-  async read(work: BodyWork, principalId: string): Promise<{ readonly body: ReadBody; readonly rows: ThreadRows }> {
+  async read(principalId: string, work: BodyWork): Promise<{ readonly body: ReadBody; readonly rows: ThreadRows }> {
     const thread = await this.#acquire(principalId);
     const rows = new ThreadRows(thread, this.#options, () => this.#release(thread, principalId));
     try {
@@ -101,94 +107,57 @@ export class BodyThreads {
     await Promise.all([...this.#all].map((thread) => thread.end()));
   }
 
-  #acquire(principalId: string): BodyThread | Promise<BodyThread> {
-    const thread = this.#free();
-    if (!thread) return this.#turn(principalId);
-    this.#addToShare(principalId, 1);
-    return thread;
-  }
-
-  #free(): BodyThread | undefined {
-    const idle = this.#idle.pop();
-    if (idle?.ended) {
+  async #acquire(principalId: string): Promise<BodyThread> {
+    if (this.#hasRoom(principalId)) this.#busy.push(principalId);
+    else await this.#turn(principalId);
+    for (let idle = this.#idle.pop(); idle; idle = this.#idle.pop()) {
+      if (!idle.ended) return idle.markBusy();
       this.#all.delete(idle);
-      return this.#free();
     }
-    if (idle) return idle.markBusy();
-    const { threadsMax, memoryBytesMax, timeoutMs } = this.#options;
-    if (this.#all.size >= threadsMax) return undefined;
+    const { memoryBytesMax, timeoutMs } = this.#options;
     const thread = new BodyThread(memoryBytesMax, timeoutMs);
     this.#all.add(thread);
     return thread;
   }
 
-  #turn(principalId: string): Promise<BodyThread> {
+  #hasRoom(principalId: string): boolean {
+    return hasPlace(this.#busy, principalId, this.#options.threadsMax);
+  }
+
+  #turn(principalId: string): Promise<void> {
     const { timeoutMs } = this.#options;
     return new Promise((resolve, reject) => {
-      const queue = this.#waiting.get(principalId) ?? [];
-      this.#waiting.set(principalId, queue);
       const timer = setTimeout(() => {
-        queue.splice(queue.indexOf(waiting), 1);
-        if (queue.length === 0) this.#waiting.delete(principalId);
-        reject(
-          new Failure(
-            'SERVER_BUSY',
-            `timed out after ${timeoutMs / 1000} s waiting for other large bodies to be read; retry later`,
-          ),
-        );
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        const message = `timed out after ${timeoutMs / 1000} s waiting for other large bodies to be read; retry later`;
+        reject(new Failure('SERVER_BUSY', message));
       }, timeoutMs);
-      const waiting = { principalId, resolve, timer };
-      queue.push(waiting);
+      const begin = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const waiting = { principalId, begin };
+      this.#waiting.push(waiting);
     });
   }
 
   #release(thread: BodyThread, principalId: string): void {
-    this.#addToShare(principalId, -1);
     if (thread.ended) this.#all.delete(thread);
-    const next = this.#next();
-    const passed = next && (thread.ended ? this.#free() : thread);
-    if (passed) {
-      this.#addToShare(next.principalId, 1);
-      next.resolve(passed);
-    } else if (!thread.ended) {
+    else {
       this.#idle.push(thread);
       thread.markIdle(idleMs, () => {
         this.#idle.splice(this.#idle.indexOf(thread), 1);
         this.#all.delete(thread);
       });
     }
+    this.#busy.splice(this.#busy.indexOf(principalId), 1);
+    for (const waiting of [...this.#waiting]) {
+      if (!this.#hasRoom(waiting.principalId)) continue;
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      this.#busy.push(waiting.principalId);
+      waiting.begin();
+    }
   }
-
-  /** Removes the first body of a principal with the fewest threads, and of several in turn. */
-  #next(): WaitingBody | undefined {
-    const principals = [...this.#waiting.keys()];
-    const fewest = Math.min(...principals.map((id) => this.#shareOf(id)));
-    const principalId = principals.find((id) => this.#shareOf(id) === fewest);
-    if (principalId === undefined) return undefined;
-    const queue = this.#waiting.get(principalId) ?? [];
-    const next = queue.shift();
-    clearTimeout(next?.timer);
-    // Its others come after those of everybody else.
-    this.#waiting.delete(principalId);
-    if (queue.length > 0) this.#waiting.set(principalId, queue);
-    return next;
-  }
-
-  #addToShare(principalId: string, threads: number): void {
-    const share = this.#shareOf(principalId) + threads;
-    if (share > 0) this.#shares.set(principalId, share);
-    else this.#shares.delete(principalId);
-  }
-
-  #shareOf(principalId: string): number {
-    return this.#shares.get(principalId) ?? 0;
-  }
-}
-
-interface WaitingBody {
-  readonly principalId: string;
-  readonly resolve: (thread: BodyThread) => void;
-  readonly timer: NodeJS.Timeout;
 }
 
 /** Rows that a thread keeps for one request. */

@@ -2,6 +2,7 @@
 // number, memory, deadlines and ends. See conversion_thread.ts for the work. Bytes are passed to them, never parsed values.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
+import { hasPlace } from '../../../model/fair_share.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { EngineLost } from '../../engine_lost.ts';
 import { cancelledFailure, timeoutFailure } from '../connection/clickhouse_error.ts';
@@ -137,9 +138,7 @@ export class ConversionThreads {
   }
 
   #hasRoom(principalId: string): boolean {
-    const { threadsMax } = this.#options;
-    const running = this.#busy.length;
-    return running < threadsMax || (running < threadsMax * 2 && !this.#busy.includes(principalId));
+    return hasPlace(this.#busy, principalId, this.#options.threadsMax);
   }
 
   #endTurn(principalId: string): void {
