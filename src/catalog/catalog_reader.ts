@@ -200,7 +200,7 @@ export class CatalogReader {
     { limit, after }: ListOptions,
   ): Promise<Batch<ObjectOf<K>>> {
     const query = this.#query(parentId, category, after);
-    const { items, hasMore } = await readBatch(query, { key: 'id', texts: ['spec'] }, limit);
+    const { items, hasMore } = await readBatch(query, { key: 'name', texts: ['spec'] }, limit);
     return { items: items.map((row) => this.#parts.specs.toObject(row)) as ObjectOf<K>[], hasMore };
   }
 

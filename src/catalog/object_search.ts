@@ -41,9 +41,9 @@ export async function searchObjects(
       });
     },
     async examine(batch) {
-      const named = batch.filter(({ isNamed }) => isNamed).map(({ id }) => id);
-      const ids = fitsComment ? await withComment(source, named, fitsComment) : named;
-      const objects = await objectsOf(source, ids);
+      const all = batch.filter(({ isNamed }) => isNamed);
+      const named = fits || fitsComment ? all : all.slice(0, limit + 1);
+      const objects = await objectsOf(source, fitsComment ? await withComment(source, named, fitsComment) : named);
       return fits ? objects.filter(fits) : objects;
     },
   });
@@ -88,18 +88,20 @@ async function candidates(
 
 async function withComment(
   { store }: Source,
-  ids: readonly string[],
+  candidates: readonly NamedCandidate[],
   fits: (foldedComment: string) => boolean,
-): Promise<string[]> {
-  if (ids.length === 0) return [];
+): Promise<readonly NamedCandidate[]> {
+  if (candidates.length === 0) return [];
+  const ids = candidates.map(({ id }) => id);
   const rows = await store.db.selectFrom('objects').select(['id', 'folded_comment']).where('id', 'in', ids).execute();
   const commented = new Set(rows.filter(({ folded_comment: text }) => text !== null && fits(text)).map(({ id }) => id));
-  return ids.filter((id) => commented.has(id));
+  return candidates.filter(({ id }) => commented.has(id));
 }
 
-/** Those that are still visible, in the order of the ids. */
-async function objectsOf({ store, specs }: Source, ids: readonly string[]): Promise<CatalogObject[]> {
-  if (ids.length === 0) return [];
+/** Those that are still visible by the same names, in the same order: a later name would be elsewhere in the list. */
+async function objectsOf({ store, specs }: Source, candidates: readonly NamedCandidate[]): Promise<CatalogObject[]> {
+  if (candidates.length === 0) return [];
+  const ids = candidates.map(({ id }) => id);
   const rows = await store.db
     .selectFrom('objects')
     .select(objectColumns)
@@ -107,8 +109,8 @@ async function objectsOf({ store, specs }: Source, ids: readonly string[]): Prom
     .where(visible)
     .execute();
   const byId = new Map(rows.map((row) => [row.id, row]));
-  return ids.flatMap((id) => {
+  return candidates.flatMap(({ id, name }) => {
     const row = byId.get(id);
-    return row ? [specs.toObject(row)] : [];
+    return row?.name === name ? [specs.toObject(row)] : [];
   });
 }

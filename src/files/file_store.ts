@@ -199,17 +199,17 @@ export class FileStore {
       limit,
       idOf: ({ fileId }: StoredFile) => fileId,
       next: async (after: (Candidate & { readonly row: Selectable<FilesTable> }) | undefined, count) => {
-        let query = db.selectFrom('files').selectAll().orderBy('file_id').limit(count);
+        let query = db.selectFrom('files').selectAll().where('kind', '=', kind).where('expires_at', '>', now);
+        query = query.orderBy('file_id').limit(count);
         const from = after?.id ?? options.after;
         if (from !== undefined) query = query.where('file_id', '>', from);
-        if (owner !== undefined) query = query.where('owner', '=', owner).where('kind', '=', kind);
+        if (owner !== undefined) query = query.where('owner', '=', owner);
         return (await query.execute()).map((row) => ({ id: row.file_id, row, bytes: row.name.length }));
       },
       examine: async (batch) =>
         batch
           .map(({ row }) => row)
-          .filter((row) => row.kind === kind && row.expires_at > now && (state === undefined || row.state === state))
-          .filter(({ name }) => fits(name))
+          .filter((row) => (state === undefined || row.state === state) && fits(row.name))
           .map(toStoredFile),
     });
     return { items, hasMore, examined: examined?.id };

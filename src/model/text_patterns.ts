@@ -6,16 +6,19 @@ const anyText = Symbol('%');
 const oneCharacter = Symbol('_');
 type Token = string | typeof anyText | typeof oneCharacter;
 
+/** A letter has the same form wherever it stands: in lower case, a sigma at the end of a word has another one. */
+const fold = (text: string): string => text.toLowerCase().replaceAll('ς', 'σ');
+
 /** For names: the time is bounded by the product of the two lengths. */
 export function likePattern(pattern: string): (text: string) => boolean {
   const tokens = tokensOf(pattern);
-  return (text) => matches(tokens, [...text.toLowerCase()]);
+  return (text) => matches(tokens, [...fold(text)]);
 }
 
 function tokensOf(pattern: string): Token[] {
   const tokens: Token[] = [];
   let isEscaped = false;
-  for (const character of pattern.toLowerCase()) {
+  for (const character of fold(pattern)) {
     if (!isEscaped && character === '\\') {
       isEscaped = true;
       continue;
@@ -57,11 +60,11 @@ const nativeCharactersMax = 200;
 
 /** Whether a text contains the part: in a time that grows with the length of the text only. */
 export function containing(part: string): (text: string) => boolean {
-  const folded = part.toLowerCase();
+  const folded = fold(part);
   const beginning = folded.slice(0, nativeCharactersMax);
   const containsRest = folded === beginning ? () => true : knuthMorrisPratt(folded);
   return (text) => {
-    const foldedText = text.toLowerCase();
+    const foldedText = fold(text);
     return foldedText.includes(beginning) && containsRest(foldedText);
   };
 }

@@ -1,5 +1,5 @@
 // Reads rows whose texts can be large in batches of a bounded size, however many rows are requested. Their sizes are read first, for
-// which the database does not read the texts, and then the rows by their keys, so that conditions are not evaluated on all rows again.
+// which the database does not read the texts, and then the rows up to the last of them.
 import { type SelectQueryBuilder, sql } from 'kysely';
 
 /** The maximum size of the texts of a batch; a single row can be larger. */
@@ -30,10 +30,18 @@ export function countOfBatch(sizes: readonly { readonly bytes: number }[], limit
   return sizes.length;
 }
 
-/** The first rows of a sorted query without a limit: at most `limit`. `texts`: the columns that can be large. */
+/** How a query is sorted, and which of its columns can be large. */
+interface BatchForm {
+  /** The column by which it is sorted; its values are unique in the result. */
+  readonly key: string;
+  readonly isDescending?: boolean;
+  readonly texts: readonly string[];
+}
+
+/** The first rows of a sorted query without a limit: at most `limit`. */
 export async function readBatch<DB, TB extends keyof DB, O>(
   query: SelectQueryBuilder<DB, TB, O>,
-  { key, texts }: { readonly key: string; readonly texts: readonly string[] },
+  { key, isDescending = false, texts }: BatchForm,
   limit: number,
 ): Promise<Batch<O, never>> {
   const keyColumn = sql.ref<string>(key);
@@ -45,9 +53,12 @@ export async function readBatch<DB, TB extends keyof DB, O>(
       .$castTo<{ readonly key: string; readonly bytes: number }>()
       .execute();
     const count = countOfBatch(sizes, limit);
-    const keys = sizes.slice(0, count).map((row) => row.key);
-    const items = count === 0 ? [] : await query.where((e) => e(keyColumn, 'in', keys)).execute();
-    const hasMore = sizes.length > count;
+    const end = sizes[count - 1]?.key;
+    if (end === undefined) return { items: [], hasMore: false };
+    // A range, for which the same index serves. It can have rows that were inserted meanwhile.
+    const rows = await query.where((e) => e(keyColumn, isDescending ? '>=' : '<=', end)).execute();
+    const items = rows.slice(0, limit);
+    const hasMore = sizes.length > count || rows.length > limit;
     // Otherwise, the rows were deleted meanwhile.
     if (items.length > 0 || !hasMore) return { items, hasMore };
   }

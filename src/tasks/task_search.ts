@@ -47,7 +47,11 @@ export async function listTasks(db: Db, options: TaskListOptions): Promise<Batch
   const { limit, after: start, filter = {} } = options;
   const conditions = conditionsOf(filter);
   if (conditions.length === 0)
-    return readBatch(newestTasks(db, options).selectAll(), { key: 'task_id', texts: textColumns }, limit);
+    return readBatch(
+      newestTasks(db, options).selectAll(),
+      { key: 'task_id', isDescending: true, texts: textColumns },
+      limit,
+    );
   const { items, hasMore, examined } = await searchRows({
     limit,
     idOf: ({ task_id: id }: TaskRow) => id,

@@ -64,6 +64,14 @@ test('statements are found by parts of long texts', async () => {
     failed.items.map(({ queryId }) => queryId),
     ids('failed').reverse(),
   );
+  const turnsOfRunning = await turnsDuring(async () => {
+    assert.deepEqual(await history.list({ limit: 10, state: 'running' }), {
+      items: [],
+      hasMore: false,
+      examined: undefined,
+    });
+  });
+  assert.ok(turnsOfRunning < 10, `what has ended was examined in ${turnsOfRunning} turns for those that run`);
   const two = await history.list({ limit: 2, state: 'failed', after: failed.items[77]?.queryId });
   assert.deepEqual(
     two.items.map(({ queryId }) => queryId),

@@ -65,7 +65,7 @@ export async function listAudit(
 function newestEvents(db: Db, after: string | undefined, limit: number): Promise<Batch<AuditEvent>> {
   const query = db.selectFrom('audit_events').selectAll().orderBy('event_id', 'desc');
   const rest = after === undefined ? query : query.where('event_id', '<', after);
-  return readBatch(rest, { key: 'event_id', texts: textColumns }, limit);
+  return readBatch(rest, { key: 'event_id', isDescending: true, texts: textColumns }, limit);
 }
 
 /** Those whose texts can be long. */

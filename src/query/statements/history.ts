@@ -2,11 +2,13 @@
 // a point query does not pay for a disk flush. A crash can lose the last second of history, but never data. Of a shared store, the
 // statements that other servers run are read from the store (statements_of_servers.ts).
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Kysely } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { RetainedBytes, retainedBytesMax } from '../../access/limits/retained_bytes.ts';
+import { lowestIdAt } from '../../model/ids.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
+import { runsOnServer } from '../../store/index_conditions.ts';
 import { type Batch, bytesOf, readBatch } from '../../store/row_batches.ts';
 import { type Candidate, filterInTurns, searchRows } from '../../store/row_search.ts';
 import type { Schema } from '../../store/schema.ts';
@@ -33,6 +35,8 @@ interface HistoryPage {
   readonly limit: number;
 }
 
+/** The id of a statement can have an earlier time than its submission, by far less than this. */
+const idLeadMsMax = 3_600_000;
 const flushMs = 500;
 /** If the store is unavailable for long, the oldest unwritten entries are dropped. */
 const unwrittenMax = 50_000;
@@ -206,7 +210,11 @@ export class QueryHistory {
     let query = this.#shown().selectAll().orderBy('query_id', 'desc');
     if (after !== undefined) query = query.where('query_id', '<', after);
     if (owner !== undefined) query = query.where('owner', '=', owner);
-    const { items, hasMore } = await readBatch(query, { key: 'query_id', texts: textColumns }, limit);
+    const { items, hasMore } = await readBatch(
+      query,
+      { key: 'query_id', isDescending: true, texts: textColumns },
+      limit,
+    );
     return { items: items.map(toEntry), hasMore };
   }
 
@@ -214,6 +222,7 @@ export class QueryHistory {
     const { db } = this.#options;
     const matches = matcherOf(filter);
     const conditions = toConditions(filter);
+    const bounds = this.#bounds(filter);
     const { items, hasMore, examined } = await searchRows({
       limit,
       idOf: ({ queryId }: QueryEntry) => queryId,
@@ -221,7 +230,7 @@ export class QueryHistory {
         let query = db.selectFrom('queries').select(['query_id as id', bytesOf(textColumns).as('bytes')]);
         const from = after?.id ?? start;
         if (from !== undefined) query = query.where('query_id', '<', from);
-        if (filter.owner !== undefined) query = query.where('owner', '=', filter.owner);
+        for (const bound of bounds) query = query.where(bound);
         return query.orderBy('query_id', 'desc').limit(count).execute();
       },
       examine: async (batch) => {
@@ -232,6 +241,16 @@ export class QueryHistory {
       },
     });
     return { items, hasMore, examined: examined?.id };
+  }
+
+  /** Conditions for which indexes serve. */
+  #bounds({ owner, state, submittedFrom }: QueryFilter): RawBuilder<boolean>[] {
+    return [
+      owner !== undefined && sql<boolean>`owner = ${owner}`,
+      // Of the stored ones, only those of other servers have not ended.
+      (state === 'queued' || state === 'running') && runsOnServer,
+      submittedFrom !== undefined && sql<boolean>`query_id >= ${lowestIdAt(submittedFrom - idLeadMsMax)}`,
+    ].filter((bound) => bound !== false);
   }
 
   /** What is stored of the statements of this server that run can be older than what is in memory. */

@@ -11,9 +11,9 @@ export type Page = Input<unknown, unknown>['page'];
 /** Reads the items after a key, in the order of the keys: at most `limit`, fewer where they are large. A search can end the page. */
 export type Read<T> = (after: string | undefined, limit: number) => Promise<Batch<T>>;
 
-/** Undefined for what the caller may not see. */
 type Show<T, R extends object> = (item: T) => Shown<R> | Promise<Shown<R>>;
-type Shown<R extends object> = R | ReadyRecord<R> | undefined;
+/** A record, also one that is already serialized; undefined for what the caller may not see. */
+export type Shown<R extends object> = R | ReadyRecord | undefined;
 
 /** `key`: of an item, after which the next page continues. */
 export async function pageOf<T, R extends object>(

@@ -11,7 +11,7 @@ import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { last } from './fields.ts';
 import type { Context } from './handler_context.ts';
-import { type Page, pageOf, type Read, textsOf } from './list_page.ts';
+import { type Page, pageOf, type Read, type Shown, textsOf } from './list_page.ts';
 import { listed } from './outcomes.ts';
 
 export const versionOfObject = ({ id: objectId, category, name, version }: CatalogObject): ObjectVersion => ({
@@ -97,11 +97,11 @@ export async function page<T extends object, P extends ObjectPath, K extends str
     const chain = await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
     const ids: string[] = [];
-    const show = async (object: ObjectOf<K>) => {
+    const show = async (object: ObjectOf<K>): Promise<Shown<T>> => {
       ids.push(object.id);
       const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
       const known = context.records.get(uri);
-      if (known instanceof ReadyRecord) return known as ReadyRecord<T>;
+      if (known instanceof ReadyRecord) return known;
       return toRecord([...chain, object], uri, context);
     };
     const read = (after: string | undefined, limit: number) =>
@@ -124,11 +124,11 @@ async function partOfPage<T extends object, P extends ObjectPath, K extends stri
   const { records } = context;
   const since = records.generation;
   const { chain, read } = await shownObjects(parents, category, context);
-  return pageOf(requested, 'name', read, async (object) => {
+  return pageOf(requested, 'name', read, async (object): Promise<Shown<T>> => {
     const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
     const known = records.get(uri);
     // The name may belong to another object by now, which the caller may not see.
-    if (known instanceof ReadyRecord && known.objectId === object.id) return known as ReadyRecord<T>;
+    if (known instanceof ReadyRecord && known.objectId === object.id) return known;
     const record = new ReadyRecord(await toRecord([...chain, object], uri, context), object.id);
     records.add(uri, record, [object.id], since);
     return record;
