@@ -163,7 +163,7 @@ export class IdempotencyKeys {
 
   /** Stores a response, unless a later attempt holds the key; one that is too large is built again for a repeated request. */
   async storeResponse(guard: Guard, response: StoredResponse): Promise<void> {
-    const stored = this.#isStored(guard.owner, response.body) ? response : undefined;
+    const stored = this.#isStored(guard.owner, response) ? response : undefined;
     const set = this.#store.db.updateTable('idempotency_keys').set({
       state: 'done',
       granted: serializeGranted(guard),
@@ -175,8 +175,9 @@ export class IdempotencyKeys {
     this.#held.release(guard.keyId);
   }
 
-  #isStored(owner: string, { length: characters }: string): boolean {
-    if (characters < largeBodyCharactersMin) return true;
+  #isStored(owner: string, { status, body: { length: characters } }: StoredResponse): boolean {
+    // A refusal cannot be built again.
+    if (characters < largeBodyCharactersMin || (status >= 400 && characters <= bodyCharactersMax)) return true;
     const now = this.#clock();
     const before = this.#large.get(owner);
     const current = before && before.since > now - retentionMs ? before : { since: now, characters: 0 };

@@ -1,5 +1,5 @@
 // The bytes of what is retained of one principal after it has ended, such as tasks and statements: beyond a limit, the oldest rows are
-// removed. Counted after each eighth of the limit that this server has written, because counting reads the sizes of all rows.
+// removed. Counted at the first row that a process writes and after each eighth of the limit, because counting reads the sizes of all rows.
 
 /** Of the tasks, or the statements in the history, of one principal. */
 export const retainedBytesMax = 256 * 1024 * 1024;
@@ -32,12 +32,12 @@ export class RetainedBytes {
 
   /** Call it after a row was written; `bytes`: of its texts. */
   async written(owner: string, bytes: number): Promise<void> {
-    const unchecked = (this.#unchecked.get(owner) ?? 0) + bytes + rowBytes;
+    const unchecked = (this.#unchecked.get(owner) ?? this.#bytesMax) + bytes + rowBytes;
     if (unchecked < this.#bytesMax / checksPerLimit) {
       this.#unchecked.set(owner, unchecked);
       return;
     }
-    this.#unchecked.delete(owner);
+    this.#unchecked.set(owner, 0);
     const key = await this.#firstBeyond(owner);
     if (key !== undefined) await this.#rows.removeFrom(owner, key);
   }

@@ -77,7 +77,7 @@ export const drafts = implement(draftsApi, {
       ifExists,
       inTransaction: async (tx, id) => {
         await saveVersion(tx, { id, version: 1 }, contentOf(spec), context);
-        await requireQuota(tx, ofUser(parent.id), context);
+        await requireQuota(tx, ofUser(parent.id), { after: spec }, context);
       },
     });
     return created(record(object, context), isNew);
@@ -94,7 +94,7 @@ export const drafts = implement(draftsApi, {
         ? undefined
         : async (tx) => {
             if (!isSame) await saveVersion(tx, next, contentOf(spec), context);
-            await requireQuota(tx, ofUser(owner.id), context);
+            await requireQuota(tx, ofUser(owner.id), { before: draft.spec, after: spec }, context);
           },
     });
     return updated(record(object, context));

@@ -41,10 +41,14 @@ export const saveVersion = (
 
 const quotaCodes = { drafts: 'DRAFT_QUOTA_EXCEEDED', saved_queries: 'SAVED_QUERY_QUOTA_EXCEEDED' } as const;
 
-/** Of the drafts of a user, or the saved queries of an owner. Call it in the transaction of the change, after it. Throws their code. */
+/**
+ * Of the drafts of a user, or the saved queries of an owner. Call it in the transaction of the change, after it. `before` and `after`: the contents of the
+ * object; without `before`, it is a further one. Whoever has more than the limits, because of lower ones before, can still make them less. Throws their code.
+ */
 export async function requireQuota(
   tx: Transaction<Schema>,
   objects: CountedObjects & { readonly category: keyof typeof quotaCodes },
+  { before, after }: { readonly before?: object | undefined; readonly after: object },
   { draftLimits }: Context,
 ): Promise<void> {
   const { principalDraftsMax, principalDraftBytesMax } = draftLimits;
@@ -52,9 +56,10 @@ export async function requireQuota(
   const limits = { principalDraftsMax, principalDraftBytesMax };
   const code = quotaCodes[objects.category];
   const what = objects.category.replaceAll('_', ' ');
-  if (count > principalDraftsMax)
+  if (before === undefined && count > principalDraftsMax)
     throw new Failure(code, `a user can have at most ${principalDraftsMax} ${what}`, limits);
-  if (bytes <= principalDraftBytesMax) return;
+  const isLarger = before === undefined || JSON.stringify(after).length > JSON.stringify(before).length;
+  if (bytes <= principalDraftBytesMax || !isLarger) return;
   const message = `the ${what} of a user can have at most ${principalDraftBytesMax} bytes in total`;
   throw new Failure(code, message, limits);
 }

@@ -86,7 +86,7 @@ export const savedQueries = implement(savedQueriesApi, {
       ifExists,
       inTransaction: async (tx, id) => {
         await saveVersion(tx, { id, version: 1 }, contentOf(spec), context);
-        await requireQuota(tx, ofOwner(ownedBy ?? context.call.principal.id), context);
+        await requireQuota(tx, ofOwner(ownedBy ?? context.call.principal.id), { after: spec }, context);
       },
     });
     return commonHandlers.createdAs(object, isNew, context);
@@ -98,16 +98,18 @@ export const savedQueries = implement(savedQueriesApi, {
     const isSame = isDeepStrictEqual(contentOf(spec), contentOf(object.spec));
     const next = { id: object.id, version: object.version + 1 };
     const ownedBy = await newOwner(owner, segments, context);
+    const hasNewOwner = ownedBy !== undefined && ownedBy !== object.owner;
     const outcome = await context.catalog.update(object, {
       spec,
       owner: ownedBy,
       principal: context.call.actor,
       inTransaction:
-        (ownedBy ?? object.owner) === object.owner && isDeepStrictEqual(spec, object.spec)
+        !hasNewOwner && isDeepStrictEqual(spec, object.spec)
           ? undefined
           : async (tx) => {
               if (!isSame) await saveVersion(tx, next, contentOf(spec), context);
-              await requireQuota(tx, ofOwner(ownedBy ?? object.owner), context);
+              const contents = { before: hasNewOwner ? undefined : object.spec, after: spec };
+              await requireQuota(tx, ofOwner(ownedBy ?? object.owner), contents, context);
             },
     });
     return updated(await render(segments, [outcome.object ?? object], context, toRecord));
