@@ -7,6 +7,8 @@ export interface Page<T> {
 
 type FetchPage<T> = (pageToken: string | undefined) => Promise<Page<T>>;
 
+const firstPagesMax = 10;
+
 export class List<T> implements AsyncIterable<T> {
   readonly #fetchPage: FetchPage<T>;
 
@@ -17,6 +19,19 @@ export class List<T> implements AsyncIterable<T> {
   /** Returns one page: the first, or the one that the `nextPageToken` of a page identifies. */
   page(pageToken?: string): Promise<Page<T>> {
     return this.#fetchPage(pageToken);
+  }
+
+  /** The first `count` items, from at most 10 pages: a page of a search can have fewer than its `pageSize`, or none. */
+  async first(count: number): Promise<T[]> {
+    const items: T[] = [];
+    let token: string | undefined;
+    for (let pages = 0; pages < firstPagesMax; pages++) {
+      const page = await this.#fetchPage(token);
+      items.push(...page.items);
+      token = page.nextPageToken;
+      if (items.length >= count || token === undefined) break;
+    }
+    return items.slice(0, count);
   }
 
   /** All items in an array; for lists that are known to be short. */

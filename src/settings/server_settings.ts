@@ -363,7 +363,7 @@ export const settings = define({
     min: 1,
     max: 3650,
     default: 7,
-    doc: 'How long the record and the result of an ended task are retained.',
+    doc: 'How long the record and the result of an ended task are retained; the oldest of a user are deleted earlier if those of this user exceed 256 MiB.',
   },
   undropSeconds: {
     section: 'Data',

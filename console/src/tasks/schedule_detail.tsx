@@ -199,7 +199,7 @@ function Actions({ schedule, onDeleted }: { readonly schedule: ScheduleRecord; r
 
 /** The tasks of its runs: those of statements by their target; those of actions have other targets, and the audit trail names them. */
 async function runsOf(schedule: ScheduleRecord, signal: AbortSignal): Promise<readonly TaskRecord[]> {
-  const { items } = await client.tasks.search({ target: schedule.uri, pageSize: runsMax }, { signal }).page();
+  const items = await client.tasks.search({ target: schedule.uri, pageSize: runsMax }, { signal }).first(runsMax);
   if (schedule.query) return items;
   const known = new Set(items.map(({ taskId }) => taskId));
   const others = await Promise.all(
@@ -215,7 +215,7 @@ async function actionTaskIds({ uri, lastTask }: ScheduleRecord, signal: AbortSig
   const last = lastTask === null ? [] : namesOf(lastTask);
   try {
     const search = { action: 'schedules.run', object: uri, pageSize: runsMax };
-    const { items } = await client.auditEvents.search(search, { signal }).page();
+    const items = await client.auditEvents.search(search, { signal }).first(runsMax);
     const ids = items.flatMap(({ details }) => (details as { readonly taskId?: string } | null)?.taskId ?? []);
     return [...new Set([...last, ...ids])];
   } catch (error) {
