@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { clickhouseWith } from '../../../../src/engines/clickhouse/clickhouse.ts';
 import { HttpServer } from '../../../../src/engines/clickhouse/connection/http_server.ts';
 import { namesOf, storedDatabase } from '../../../../src/engines/clickhouse/names.ts';
-import { qualifiedName, quoteIdentifier } from '../../../../src/engines/clickhouse/sql/identifiers.ts';
+import { databaseComment } from '../../../../src/engines/clickhouse/owned_databases.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../../../../src/engines/clickhouse/sql/identifiers.ts';
 import type { EngineWarehouse } from '../../../../src/engines/port/engine.ts';
 import type { Statement, StatementAnalysis } from '../../../../src/engines/port/statements.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
@@ -65,6 +66,8 @@ const views: readonly (readonly [string, string])[] = [
   ],
 ];
 
+const catalogs = [catalog, { id: 'c2', name: 'other' }];
+
 export async function openSqlWorld(): Promise<SqlWorld> {
   const ring = await startRing(1);
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-clickhouse-analysis-'));
@@ -75,14 +78,17 @@ export async function openSqlWorld(): Promise<SqlWorld> {
     dataDirectory: directory,
     spoolDirectory: directory,
     observe: () => undefined,
-    catalogs: async () => [catalog, { id: 'c2', name: 'other' }],
+    catalogs: async () => catalogs,
   });
   await engine.start();
   const credentials = async () => ({ user: 'default', password: '' });
   const server = new HttpServer({ name: 'node', url: ring.nodes[0]?.url ?? '', credentials });
   const raw = (sql: string) => server.text({ sql, timeoutMs: 60_000 });
-  const databases = new Set(tables.map(([root, database]) => storedDatabase(root, database)));
-  for (const database of databases) await raw(`CREATE DATABASE ${quoteIdentifier(database)}`);
+  const databases = new Map(tables.map(([root, database]) => [storedDatabase(root, database), root]));
+  for (const [database, root] of databases) {
+    const { id } = catalogs.find(({ name }) => name === root) ?? catalog;
+    await raw(`CREATE DATABASE ${quoteIdentifier(database)} COMMENT ${quoteLiteral(databaseComment(id))}`);
+  }
   for (const [root, database, table, columns] of tables)
     await raw(
       `CREATE TABLE ${qualifiedName(namesOf({ catalog: root, database, table }))} (${columns}) ENGINE = MergeTree ORDER BY id`,
