@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Session } from '../../../src/access/authentication/authenticator.ts';
 import type { RequestAuthorizer } from '../../../src/http/request_pipeline.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
@@ -81,6 +82,7 @@ test('a refusal leaves the connection open if the body has come, whether or not 
         if (isWaiting) await sleep(1);
         return authorizer.authenticate(authorization, address);
       },
+      isValid: (session: Session) => authorizer.isValid(session),
     });
   const server = await start(options, { wrapAuthorizer });
   t.after(() => server.close());
