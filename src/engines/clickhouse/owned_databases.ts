@@ -49,6 +49,6 @@ export function databaseTaken(database: StoredDatabase): Failure {
   const why =
     catalogOf(database) === undefined
       ? 'does not say that it belongs to a catalog: remove it, or use another name'
-      : 'is of another catalog, which may be about to be removed: retry later. If that catalog is of another installation, use another name';
+      : 'is of another catalog, which may be about to be removed: retry later. If that catalog is of another installation, use another name; if it no longer exists, remove the database';
   return new Failure('CHANGE_IN_PROGRESS', `the servers have a database ${JSON.stringify(database.name)} that ${why}`);
 }

@@ -224,6 +224,9 @@ class Watch {
 
 class LateAnswer extends Error {}
 
+/** The messages of these are of this product. The second one also names a database that is in the way of what the server missed. */
+const ownReasons: readonly string[] = ['BACKEND_UNSUITABLE', 'CHANGE_IN_PROGRESS'];
+
 /** Without hosts and messages of the server. */
 function reasonOf(error: unknown): string {
   if (error instanceof ClickHouseError) {
@@ -232,6 +235,6 @@ function reasonOf(error: unknown): string {
       ? `it answers with the error ${error.code} ${error.kind}`.trim()
       : `the user of the warehouse ${lack} there`;
   }
-  if (error instanceof Failure && error.code === 'BACKEND_UNSUITABLE') return error.message;
+  if (error instanceof Failure && ownReasons.includes(error.code)) return error.message;
   return certificateFaultOf(error) ?? 'it does not respond';
 }

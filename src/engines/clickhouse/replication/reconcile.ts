@@ -1,8 +1,9 @@
 // Brings a server that was away to the definitions of the servers that count: what it missed is created, renamed and dropped.
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
-import { hiddenPrefix } from '../names.ts';
+import { hiddenDatabase } from '../names.ts';
 import { catalogOf, isSameDatabase, type OwnsDatabase, type StoredDatabase } from '../owned_databases.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { endClaim, reconcileKey, withClaim } from '../steps/claim.ts';
@@ -196,25 +197,36 @@ class Reconciliation {
 
   /**
    * With the replicas of agreed tables in databases that are not owned, such as those that were moved aside. Catalogs may have exchanged their names
-   * while the server was away: a database whose name another one has by now gets out of its way first.
+   * while the server was away, or one was dropped and its name given to another: a database whose name another one has by now gets out of its way
+   * first. One of a catalog that nothing is known of may be that of another installation.
    */
   async #ownSchema({ databases, objects }: AgreedSchema): Promise<WholeSchema> {
     const { owns, timeoutMs } = this.#options;
     const read = () => readWholeSchema(this.#server, owns, timeoutMs);
-    let whole = await read();
     const isInTheWay = ({ name, comment }: StoredDatabase) =>
       databases.some((other) => other.name === name && other.comment !== comment);
+    let whole = await read();
     const inTheWay = whole.databases.filter(isInTheWay);
+    for (const database of whole.others.databases.filter(isInTheWay))
+      if (await this.#wasDropped(database)) inTheWay.push(database);
     for (const database of inTheWay) await this.#renameAway(database);
     if (inTheWay.length > 0) whole = await read();
     const strays = whole.others.objects.filter(({ uuid }) => uuid !== undefined && objects.has(uuid));
     return { ...whole, objects: [...whole.objects, ...strays] };
   }
 
+  /** To a name that no database has, and that is none of a hidden catalog: what it keeps would be restored under it. */
   async #renameAway(database: StoredDatabase): Promise<void> {
-    const to = `${hiddenPrefix(catalogOf(database) ?? '')}${database.name}`;
+    const to = `${hiddenDatabase(catalogOf(database) ?? '')}_${randomUUID()}`;
     await this.#run(`RENAME DATABASE ${quoteIdentifier(database.name)} TO ${quoteIdentifier(to)}`);
     this.#report.renamed.push(to);
+  }
+
+  /** Whether its catalog was, as peers have recorded. */
+  async #wasDropped(database: StoredDatabase): Promise<boolean> {
+    const { peers, timeoutMs } = this.#options;
+    const catalogId = catalogOf(database);
+    return catalogId !== undefined && (await wasDropped(peers, catalogId, timeoutMs));
   }
 
   /**
@@ -222,10 +234,8 @@ class Reconciliation {
    * to a catalog that nothing is known of may be that of another installation.
    */
   async #clearAbandoned({ databases, objects }: WholeSchema['others']): Promise<void> {
-    const { peers, timeoutMs } = this.#options;
     for (const database of databases) {
-      const catalogId = catalogOf(database);
-      if (catalogId === undefined || !(await wasDropped(peers, catalogId, timeoutMs))) continue;
+      if (!(await this.#wasDropped(database))) continue;
       const contents = objects.filter((object) => object.database === database.name);
       if (!contents.every((object) => hasRows(object) || isDerived(object))) continue;
       const tables = contents.filter(hasRows);

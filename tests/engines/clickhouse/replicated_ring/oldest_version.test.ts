@@ -218,6 +218,39 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     assert.equal(await ask(third?.url, 'SELECT count() FROM others__d.t__local'), '0');
   });
 
+  test('a name that went from a purged catalog to a new one while a server was out of service is that of the new one there', async () => {
+    const third = ring.servers[2];
+    const database = '/api/v2/catalogs/reused/databases/d';
+    const create = async () => {
+      (await server.post('/api/v2/catalogs', { name: 'reused', warehouse: 'w' })).is(201);
+      (await server.put(database)).is(201);
+    };
+    const insert = async (column: string) => {
+      const columns = [{ name: column, type: 'STRING' }];
+      (await server.post(`${database}/tables`, { name: 't', columns })).is(201);
+      (await server.post(`${database}/tables/t/rows`, { rows: [[column]] })).is(201);
+    };
+    await create();
+    await insert('before');
+    (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
+    (await server.delete('/api/v2/catalogs/reused?cascade=true&purge=true')).is(200);
+    await create();
+    // Of a catalog that nothing is known of: an operator is told.
+    (await server.put('/api/v2/catalogs/reused/databases/e')).is(201);
+    await ask(third?.url, "CREATE DATABASE reused__e COMMENT 'Tabularium catalog of another installation'");
+    (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
+    await eventually('the database is named', async () => {
+      const { text } = (await server.get(`${backendsOf('w')}/node3`)).is(200);
+      return /"errorMessage":"the servers have a database \\"reused__e\\"/.test(text);
+    });
+    assert.equal(await ask(third?.url, 'DROP DATABASE reused__e SYNC'), '');
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    await insert('after');
+    assert.equal(await ask(third?.url, 'SELECT after FROM reused__d.t'), 'after');
+    const left = "SELECT count() FROM system.databases WHERE match(name, '^_tabularium_.*_')";
+    assert.equal(await ask(third?.url, left), '0');
+  });
+
   test('catalogs that exchanged their names while a server was out of service have their own databases there', async () => {
     const [first, , third] = ring.servers;
     (await server.post('/api/v2/catalogs', { name: 'two', warehouse: 'w' })).is(201);
