@@ -48,7 +48,7 @@ export async function readDatabases(
 export function databaseTaken(database: StoredDatabase): Failure {
   const why =
     catalogOf(database) === undefined
-      ? 'does not say that it belongs to a catalog: remove it, or use another name'
+      ? 'does not say that it belongs to a catalog: remove it, use another name, or, if it is of this catalog, give it the comment that it needs (docs/clickhouse.md)'
       : 'is of another catalog, which may be about to be removed: retry later. If that catalog is of another installation, use another name; if it no longer exists, remove the database';
   return new Failure('CHANGE_IN_PROGRESS', `the servers have a database ${JSON.stringify(database.name)} that ${why}`);
 }

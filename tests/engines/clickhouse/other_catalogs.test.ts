@@ -141,6 +141,43 @@ describe('databases of others', { skip: missingRing }, () => {
     assert.equal(await databases('manual'), 'manual__c 2, manual__d 0');
   });
 
+  test('without a comment, as earlier builds created them, keep tables from being said to be dropped', async () => {
+    const { ours } = await catalogs('early');
+    const database = { catalog: ours, database: 'e' };
+    const [table, view] = [
+      { ...database, table: 't' },
+      { ...database, view: 'v' },
+    ];
+    await create(world, ours, 'e');
+    await world.change({ kind: 'createView', view, sql: 'SELECT a FROM t' });
+    const onEach = async (...statements: readonly string[]) => {
+      for (const node of ring.nodes) for (const sql of statements) await askNode(node, sql);
+    };
+    const moveTo = async (comment: string) =>
+      onEach(
+        `CREATE DATABASE moving ENGINE = Atomic ${comment}`,
+        'RENAME TABLE early__e.t TO moving.t, early__e.t__local TO moving.t__local, early__e.v TO moving.v',
+        'DROP DATABASE early__e',
+        'RENAME DATABASE moving TO early__e',
+      );
+    await moveTo('');
+    const changes: Change[] = [
+      { kind: 'createTable', table: { ...database, table: 'u' }, definition },
+      { kind: 'createView', view: { ...database, view: 'w' }, sql: 'SELECT 1 AS a' },
+      { kind: 'dropView', view },
+      { kind: 'hideTable', table, id: randomUUID() },
+      { kind: 'dropTable', table },
+    ];
+    for (const change of changes) assert.match(await refusal(change), isTaken, change.kind);
+    // What was refused is undone.
+    await world.change({ kind: 'dropTable', table: { ...database, table: 'u' } });
+    assert.match(await databases('early'), /early__e 2$/);
+    await moveTo(`COMMENT 'Tabularium catalog ${ours.id}'`);
+    await world.change({ kind: 'dropView', view });
+    await world.change({ kind: 'dropTable', table });
+    assert.match(await databases('early'), /early__e 0$/);
+  });
+
   describe('on a backend that is decommissioned', () => {
     const servers = (): RegisteredServers => {
       assert.ok(world.engine.servers);

@@ -1,7 +1,6 @@
 // How each kind of change is made on the servers. Local tables are renamed and dropped on every server that has them; Distributed tables
 // have no rows and are made anew.
 
-import { Failure } from '../../../standard/failure.ts';
 import type { Change } from '../../port/changes.ts';
 import type { CatalogRef, DatabaseRef, TableRef } from '../../port/refs.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf, storedDatabase } from '../names.ts';
@@ -77,8 +76,7 @@ const handlers: Handlers = {
     const names = nameOf(table);
     const { isReplicated } = on.cluster;
     await on.onEach(async (tables) => {
-      if (!(await tables.hasDatabaseOf(table.catalog.id, names.database)))
-        throw new Failure('CHANGE_IN_PROGRESS', 'the database is being changed; retry later');
+      await tables.requireDatabaseOf(table.catalog.id, names.database);
       await createLocalTable(tables, { names, definition, step: on.step, isReplicated });
     });
     // Only now does every server have what a query of it reads.
@@ -87,7 +85,7 @@ const handlers: Handlers = {
   dropTable: (on, { table }) =>
     on.onEach(async (tables) => {
       const { database, table: name, localTable } = nameOf(table);
-      if (!(await tables.hasDatabaseOf(table.catalog.id, database))) return;
+      if (!(await tables.hasTablesOf(table.catalog.id, database, [name, localTable]))) return;
       await tables.dropTable(database, name);
       await tables.dropTable(database, localTable);
     }),
@@ -174,7 +172,8 @@ async function hideTable(on: ChangeOn, table: TableRef, id: string): Promise<voi
   const hidden = await hiddenIn(on, table.catalog);
   await on.onEach(async (tables) => {
     // Another table may have the name since, or another catalog that of the database.
-    if ((await tables.hasTable(hidden, id)) || !(await tables.hasDatabaseOf(table.catalog.id, database))) return;
+    if (await tables.hasTable(hidden, id)) return;
+    if (!(await tables.hasTablesOf(table.catalog.id, database, [name, localTable]))) return;
     await tables.dropTable(database, name);
     await tables.renameTable({ database, table: localTable }, { database: hidden, table: id });
   });

@@ -1,5 +1,6 @@
 // Databases and tables of one server: what it has, and steps of changes of them that do nothing when they are repeated.
 
+import { Failure } from '../../../standard/failure.ts';
 import { analysisSettings } from '../analysis/tree_cache.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { databaseComment, databaseTaken, readDatabases, type StoredDatabase } from '../owned_databases.ts';
@@ -75,8 +76,22 @@ export class ServerTables {
     return all.filter((each) => each.comment === comment && each.name.startsWith(prefix)).map(({ name }) => name);
   }
 
-  async hasDatabaseOf(catalogId: string, name: string): Promise<boolean> {
-    return (await this.databasesOf(catalogId)).includes(name);
+  /** Throws CHANGE_IN_PROGRESS if it is not there, or not of this catalog. */
+  async requireDatabaseOf(catalogId: string, name: string): Promise<void> {
+    const found = (await this.databases()).find((each) => each.name === name);
+    if (!found) throw new Failure('CHANGE_IN_PROGRESS', 'the database is being changed; retry later');
+    if (found.comment !== databaseComment(catalogId)) throw databaseTaken(found);
+  }
+
+  /**
+   * Whether the database, in which one of these tables is to be dropped or hidden, is of this catalog. Throws CHANGE_IN_PROGRESS if it is not, has one
+   * of them and no comment, as earlier builds have created it: the table would stay.
+   */
+  async hasTablesOf(catalogId: string, database: string, tables: readonly string[]): Promise<boolean> {
+    const found = (await this.databases()).find((each) => each.name === database);
+    if (found?.comment === '')
+      for (const table of tables) if (await this.hasTable(database, table)) throw databaseTaken(found);
+    return found?.comment === databaseComment(catalogId);
   }
 
   async tables(database: string): Promise<readonly ServerTable[]> {
@@ -124,7 +139,7 @@ export class ServerTables {
 
   /** Does nothing if it is not of this catalog. */
   async dropDatabaseOf(catalogId: string, name: string): Promise<void> {
-    if (await this.hasDatabaseOf(catalogId, name)) await this.dropDatabase(name);
+    if ((await this.databasesOf(catalogId)).includes(name)) await this.dropDatabase(name);
   }
 
   dropDatabase = (name: string): Promise<void> => this.run(`DROP DATABASE IF EXISTS ${quoteIdentifier(name)} SYNC`);

@@ -40,7 +40,7 @@ export async function renameView(on: ChangeOn, { view, newName }: ChangeOf<'rena
 export async function dropView(on: ChangeOn, view: ViewRef): Promise<void> {
   const { database, table } = placeOf(view);
   await on.onEach(async (tables) => {
-    if (await tables.hasDatabaseOf(view.catalog.id, database)) await tables.dropTable(database, table);
+    if (await tables.hasTablesOf(view.catalog.id, database, [table])) await tables.dropTable(database, table);
   });
 }
 
@@ -92,8 +92,7 @@ const readQuery = ({ context, cluster, signal }: ChangeOn, { catalog, database, 
 async function store(on: ChangeOn, view: ViewRef, { text }: Pick<ViewQuery, 'text'>): Promise<void> {
   const place = placeOf(view);
   await on.onEach(async (tables) => {
-    if (!(await tables.hasDatabaseOf(view.catalog.id, place.database)))
-      throw new Failure('CHANGE_IN_PROGRESS', 'the database is being changed; retry later');
+    await tables.requireDatabaseOf(view.catalog.id, place.database);
     await tables.createView(place, text);
   });
 }
