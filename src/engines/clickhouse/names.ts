@@ -20,6 +20,10 @@ export const storedDatabase = (catalog: string, database: string): string =>
 /** The database with the dropped tables of a catalog, by their ids. No catalog has such a name. */
 export const hiddenDatabase = (catalogId: string): string => `${internalDatabase}_${catalogId}`;
 
+/** The id of the catalog whose dropped tables a database has; undefined if it is none of those. */
+export const hiddenCatalogOf = (stored: string): string | undefined =>
+  /^_tabularium_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(stored)?.[1];
+
 /** While a catalog is hidden, its databases begin with this instead of its name. */
 export const hiddenPrefix = (catalogId: string): string => `${hiddenDatabase(catalogId)}${separator}`;
 

@@ -8,12 +8,13 @@ import type { EngineWarehouseOptions } from '../../port/engine.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { isLocal, parsedDatabase, parsedTable } from '../names.ts';
-import { catalogOf, type OwnsDatabase } from '../owned_databases.ts';
+import { catalogOf, type OwnsDatabase, readDatabases, type StoredDatabase } from '../owned_databases.ts';
 import { decommissionBlockers } from '../replication/decommission_blockers.ts';
 import { isProvenDropped, strayReplicas } from '../replication/missed_changes.ts';
 import { type ReplicaState, replicaStates } from '../replication/replica_states.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { Claims, endClaim } from '../steps/claim.ts';
+import { wasDropped } from '../steps/dropped_catalogs.ts';
 import type { Cluster } from './cluster.ts';
 import type { Member } from './member.ts';
 import { hasRows, keyOf, type OwnedTable, ownedSchema } from './owned_tables.ts';
@@ -152,6 +153,17 @@ export class Registered implements RegisteredServers {
       await this.#requireOthers(member, named, { owns, signal });
       for (const { table } of ofDatabase) await drop(`TABLE IF EXISTS ${qualifiedName({ database, table })}`);
     }
+    for (const database of await readDatabases(server, { timeoutMs: callMs, signal, settings: checkSettings })) {
+      if (owns(database) || !(await this.#wasDropped(member, database))) continue;
+      await confirm();
+      await drop(`DATABASE IF EXISTS ${quoteIdentifier(database.name)}`);
+    }
+  }
+
+  /** The catalog of a database was dropped while the server was out of service. */
+  #wasDropped(member: Member, database: StoredDatabase): Promise<boolean> {
+    const peers = this.#peersOf(member).map(({ server }) => server);
+    return wasDropped(peers, database, callMs);
   }
 
   /** Throws if one of the tables is nowhere else any more. */

@@ -171,7 +171,7 @@ class Reconciliation {
     for (const object of settled.filter(isDerived)) if (!isCurrent(object)) await this.#dropDerived(object);
     for (const object of superfluous.filter(hasRows)) await this.#retire(object);
     await this.#rename(settled.filter(hasRows), agreed.objects);
-    await this.#clearAbandoned(ofOthers);
+    await this.#clearAbandoned(ofOthers, agreed);
     const present = new Set(settled.filter((object) => hasRows(object) || isCurrent(object)).map(keyOf));
     const absent = needed.filter((object) => !present.has(keyOf(object)));
     if (!this.#options.isWithoutCreation) {
@@ -222,28 +222,25 @@ class Reconciliation {
     this.#report.renamed.push(to);
   }
 
-  /** Whether its catalog was, as peers have recorded. */
-  async #wasDropped(database: StoredDatabase): Promise<boolean> {
-    const { peers, timeoutMs } = this.#options;
-    const catalogId = catalogOf(database);
-    return catalogId !== undefined && (await wasDropped(peers, catalogId, timeoutMs));
-  }
-
   /**
-   * Moves tables aside of catalogs that were dropped, as peers have recorded: they would occupy the names of the next catalog of that name. What belongs
-   * to a catalog that nothing is known of may be that of another installation.
+   * Drops, or moves aside, tables of catalogs that were dropped, as peers have recorded. What belongs to a catalog that nothing is known of may be that
+   * of another installation.
    */
-  async #clearAbandoned({ databases, objects }: WholeSchema['others']): Promise<void> {
+  async #clearAbandoned({ databases, objects }: WholeSchema['others'], agreed: AgreedSchema): Promise<void> {
     for (const database of databases) {
       if (!(await this.#wasDropped(database))) continue;
-      const contents = objects.filter((object) => object.database === database.name);
+      // Without tables that have been renamed to where the peers have them.
+      const isIn = (object: StoredObject) => object.database === database.name && !agreed.objects.has(keyOf(object));
+      const contents = objects.filter(isIn);
       if (!contents.every((object) => hasRows(object) || isDerived(object))) continue;
-      const tables = contents.filter(hasRows);
-      const dropped = await Promise.all(tables.map((table) => this.#isProvenDropped(table)));
-      if (dropped.includes(false)) continue;
-      for (const table of tables) await this.#moveAside(table);
+      for (const table of contents.filter(hasRows)) await this.#retire(table);
       await this.#clear(database);
     }
+  }
+
+  #wasDropped(database: StoredDatabase): Promise<boolean> {
+    const { peers, timeoutMs } = this.#options;
+    return wasDropped(peers, database, timeoutMs);
   }
 
   /** Drops what is left of a database whose tables have been moved elsewhere, unless it has others with rows. */
