@@ -249,7 +249,7 @@ export class Cluster implements ClickHouseCluster {
 
   countedReplicas({ name }: Pick<ClickHouseServer, 'name'>): CountedReplicas | undefined {
     if (!this.isReplicated || this.shardCount <= 1) return undefined;
-    return countedReplicas(this.#available(), this.member(name));
+    return countedReplicas(this.members(), this.member(name));
   }
 
   requireAllCopies(): void {

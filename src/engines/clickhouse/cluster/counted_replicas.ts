@@ -4,12 +4,24 @@ import type { CountedReplicas } from '../connection/server.ts';
 import type { Member } from './member.ts';
 
 type Placed = Pick<Member, 'shard' | 'identity'>;
+type Registered = Placed & Pick<Member, 'isAvailable' | 'isDecommissioned'>;
 
-/** `available`: those that count. Undefined: the definition has no others. */
-export function countedReplicas(available: readonly Placed[], on: Placed | undefined): CountedReplicas | undefined {
-  const defined = available.map(({ identity }) => identity?.memberCount ?? Number.POSITIVE_INFINITY);
-  if (available.length > 0 && available.length >= Math.max(...defined)) return undefined;
+/** `members`: the registered ones. Undefined: the definition has no others than those that count. */
+export function countedReplicas(members: readonly Registered[], on: Placed | undefined): CountedReplicas | undefined {
+  const available = members.filter(({ isAvailable }) => isAvailable);
+  if (isWhole(available) && members.every((member) => member.isAvailable || member.isDecommissioned)) return undefined;
   return { ids: available.flatMap(({ identity }) => identity?.id ?? []), first: firstOf(available, on) };
+}
+
+/**
+ * Whether these are all of the definition. One that it does not have can be registered by its macros, and has no position. Where no server knows its
+ * own, all are taken for such that it has.
+ */
+function isWhole(available: readonly Placed[]): boolean {
+  const defined = available.map(({ identity }) => identity?.memberCount ?? Number.POSITIVE_INFINITY);
+  const placed = available.filter(({ identity }) => identity?.position !== undefined);
+  const count = placed.length > 0 ? placed.length : available.length;
+  return count > 0 && count >= Math.max(...defined);
 }
 
 function firstOf(available: readonly Placed[], on: Placed | undefined): number | undefined {
