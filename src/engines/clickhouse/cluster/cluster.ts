@@ -412,13 +412,13 @@ export class Cluster implements ClickHouseCluster {
   async #onOneOf<T>(
     candidates: () => readonly Member[],
     work: (server: ClickHouseServer) => Promise<T>,
-    { shard, isWhole = false, isUnread }: OnAnyOptions & { readonly shard?: number },
+    { shard, isWhole = false, isUnread, avoided = new Set() }: OnAnyOptions & { readonly shard?: number },
   ): Promise<T> {
     let failed: Member | undefined;
-    let avoided: Member | undefined;
     for (let picks = 1; ; ) {
       const left = candidates().filter((candidate) => candidate !== failed);
-      const member = this.#leastLoaded(left.filter((candidate) => candidate !== avoided)) ?? left[0];
+      if (left.every(({ name }) => avoided.has(name))) avoided.clear();
+      const member = this.#leastLoaded(left.filter(({ name }) => !avoided.has(name)));
       if (!member) throw failed || shard === undefined ? notEnough(1, 0) : noReplica([shard]);
       const tracker = new ReadTracker(member.counted);
       try {
@@ -432,8 +432,8 @@ export class Cluster implements ClickHouseCluster {
           const missing = this.#missingShards();
           if (missing.length > 0) throw noReplica(missing);
           const mayRead = tracker.hasOnlyRead && (isWhole || (isUnread?.() ?? !tracker.hasBytes));
+          if (isUncounted(error)) avoided.add(member.name);
           if (!mayRead || !isUncounted(error) || picks++ >= picksMax) throw failure;
-          avoided = member;
           continue;
         }
         if (failed || !wasLost(failure) || !(failure instanceof Failure)) throw failure;

@@ -44,6 +44,11 @@ export interface OnAnyOptions {
   readonly isWhole?: boolean;
   /** Whether nothing was passed on until now; absent: nothing if nothing was received. */
   readonly isUnread?: () => boolean;
+  /**
+   * The names of servers that have picked a replica that does not count, and perhaps would again: the others are asked first. Those that do so now are
+   * added.
+   */
+  readonly avoided?: Set<string>;
 }
 
 export interface OnEachOptions {

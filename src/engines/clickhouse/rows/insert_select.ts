@@ -61,13 +61,14 @@ export async function insertSelect(context: WarehouseContext, work: InsertSelect
 async function staged(context: WarehouseContext, work: InsertSelect) {
   const { catalog, database, table } = work.write.table;
   const names = namesOf({ catalog: catalog.name, database, table });
+  const avoided = new Set<string>();
   for (let picks = 1; ; picks++) {
     const id = randomUUID();
     const number = loadNumber(id);
     const staging = stagingName(id, id);
     const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
     try {
-      return { load, number, ...(await stage(context, work, { load, table: names.table, number })) };
+      return { load, number, ...(await stage(context, work, { load, table: names.table, number, avoided })) };
     } catch (error) {
       await context.endedStaging.drop(staging);
       if (!isUncounted(error) || picks === picksMax) throw error;
@@ -79,31 +80,39 @@ async function staged(context: WarehouseContext, work: InsertSelect) {
 async function stage(
   context: WarehouseContext,
   work: InsertSelect,
-  staging: { readonly load: StagedLoad; readonly table: string; readonly number: string },
+  staging: {
+    readonly load: StagedLoad;
+    readonly table: string;
+    readonly number: string;
+    readonly avoided: Set<string>;
+  },
 ): Promise<StagedSize> {
   const { cluster } = context;
   try {
-    await cluster.onAny(async (server) => {
-      const target = await targetColumns(server, staging.load, work.write.columns);
-      const into = await createStaging(cluster, server, staging, work.signal);
-      const query = await convertedQuery(server, work, target);
-      const queryId = randomUUID();
-      const watch = watchProgress(server, queryId, work.progress);
-      const inserted = server.text({
-        queryId,
-        sql: `INSERT INTO ${into} (${work.write.columns.map(quoteIdentifier).join(', ')})\n${query}`,
-        parameters: work.parameters,
-        settings: {
-          ...callerSettings(context),
-          ...readSettings(cluster, server, work.reads),
-          max_partitions_per_insert_block: 0,
-        },
-        timeoutMs: work.timeoutMs,
-        isOfCaller: true,
-        signal: work.signal,
-      });
-      await inserted.finally(watch.stop);
-    });
+    await cluster.onAny(
+      async (server) => {
+        const target = await targetColumns(server, staging.load, work.write.columns);
+        const into = await createStaging(cluster, server, staging, work.signal);
+        const query = await convertedQuery(server, work, target);
+        const queryId = randomUUID();
+        const watch = watchProgress(server, queryId, work.progress);
+        const inserted = server.text({
+          queryId,
+          sql: `INSERT INTO ${into} (${work.write.columns.map(quoteIdentifier).join(', ')})\n${query}`,
+          parameters: work.parameters,
+          settings: {
+            ...callerSettings(context),
+            ...readSettings(cluster, server, work.reads),
+            max_partitions_per_insert_block: 0,
+          },
+          timeoutMs: work.timeoutMs,
+          isOfCaller: true,
+          signal: work.signal,
+        });
+        await inserted.finally(watch.stop);
+      },
+      { avoided: staging.avoided },
+    );
     return await sizeOfStaged(cluster, staging.load, work.signal);
   } catch (error) {
     const failure = serverFailure(error);

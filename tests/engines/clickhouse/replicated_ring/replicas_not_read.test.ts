@@ -4,6 +4,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { Cluster } from '../../../../src/engines/clickhouse/cluster/cluster.ts';
+import { isUncounted, uncountedMark } from '../../../../src/engines/clickhouse/connection/clickhouse_error.ts';
+import type { ClickHouseServer } from '../../../../src/engines/clickhouse/connection/server.ts';
 import { namesOf } from '../../../../src/engines/clickhouse/names.ts';
 import { qualifiedName } from '../../../../src/engines/clickhouse/sql/identifiers.ts';
 import { rowsOfParquet } from '../../../../src/engines/data_files/parquet_footer.ts';
@@ -25,7 +28,12 @@ const rows = [[1], [2], [3]];
 const queriesMax = 12;
 /** Each meets the replica with a probability of about a third. */
 const readsMax = 4;
+const timeoutMs = 5000;
 const { signal } = new AbortController();
+
+function rethrowUnlessUncounted(error: unknown): void {
+  if (!isUncounted(error)) throw error;
+}
 
 describe('replicas that do not count', { skip: missingOldestVersion }, () => {
   let ring: ReplicatedRing;
@@ -34,6 +42,34 @@ describe('replicas that do not count', { skip: missingOldestVersion }, () => {
   });
   after(async () => {
     await ring?.close();
+  });
+
+  test('a server that picks one is not asked again before the others', async () => {
+    const owns = async () => () => false;
+    const options = { hosts: undefined, owns, completeLeft: async () => 0 };
+    const cluster = new Cluster(accessTo(ring.servers, clusterName), options);
+    try {
+      await cluster.open();
+      await eventually('all servers are available', () => cluster.members().every(({ isAvailable }) => isAvailable));
+      for (let round = 0; round < 2; round++)
+        for (const change of ['', 'DROP DATABASE IF EXISTS not_there']) {
+          const asked: string[] = [];
+          const avoided = new Set<string>();
+          // The last one does not.
+          const work = async (server: ClickHouseServer) => {
+            asked.push(server.name);
+            if (change !== '') await server.text({ sql: change, timeoutMs });
+            const sql = `SELECT toUInt8('${asked.length < nodes.length ? uncountedMark : 1}')`;
+            return server.text({ sql, timeoutMs });
+          };
+          const begun = () => cluster.onAny(work, { isWhole: true, avoided }).catch(rethrowUnlessUncounted);
+          // What has changed something is begun again by the caller.
+          while ((await begun()) === undefined);
+          assert.deepEqual(asked.toSorted(), nodes);
+        }
+    } finally {
+      await cluster.close();
+    }
   });
 
   describe('of a table', () => {
