@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { qualifiedName } from '../../../src/engines/clickhouse/sql/identifiers.ts';
+import { qualifiedName, quoteIdentifier } from '../../../src/engines/clickhouse/sql/identifiers.ts';
 import type { CatalogRef, TableRef } from '../../../src/engines/port/refs.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import {
@@ -220,9 +220,9 @@ describe('an insert of many rows that is interrupted', { skip: missingRing }, ()
         const text = await ask(`SELECT count() FROM system.processes WHERE Settings['log_comment'] = '${name}'`);
         return text === '1';
       });
-    const begin = async (name: string, rows: number) => {
+    const begin = async (name: string, rows: number, into?: string) => {
       const ended = ask(
-        `INSERT INTO ${await localName()} SELECT number, 'left' FROM numbers(${rows}) WHERE sleepEachRow(0.1) = 0 SETTINGS max_block_size = 1, log_comment = '${name}'`,
+        `INSERT INTO ${into ?? (await localName())} SELECT number, 'left' FROM numbers(${rows}) WHERE sleepEachRow(0.1) = 0 SETTINGS max_block_size = 1, log_comment = '${name}'`,
       );
       ended.catch(() => undefined);
       await runs(name);
@@ -238,5 +238,14 @@ describe('an insert of many rows that is interrupted', { skip: missingRing }, ()
     limit.abort();
     await assert.rejects(async () => settled);
     await ask("KILL QUERY WHERE Settings['log_comment'] = 'endless' SYNC");
+    // Of another installation, with a catalog of the same name.
+    const others = { database: `${world.catalog.name}__others`, table: 't__local' };
+    await ask(
+      `CREATE DATABASE ${quoteIdentifier(others.database)} COMMENT 'Tabularium catalog of another installation'`,
+    );
+    await ask(`CREATE TABLE ${qualifiedName(others)} (a Int64, b String) ENGINE = MergeTree ORDER BY a`);
+    await begin('others', 600, qualifiedName(others));
+    assert.equal(await world.engine.settleWrites?.(world.catalog, { signal: AbortSignal.abort() }), 0);
+    await ask("KILL QUERY WHERE Settings['log_comment'] = 'others' SYNC");
   });
 });

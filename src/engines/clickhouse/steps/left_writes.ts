@@ -7,7 +7,7 @@ import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { CompletionAttempt, WarehouseContext } from '../context.ts';
 import { stagingPrefix } from '../load/staging.ts';
-import { databasePrefix } from '../names.ts';
+import { databasesOf, readDatabases } from '../owned_databases.ts';
 import { completeBegun, refusals, refuse } from '../rows/pending_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import type { PendingSearch } from './applied_steps.ts';
@@ -15,6 +15,8 @@ import { WriteEnded } from './ended_write.ts';
 
 const callTimeoutMs = 10_000;
 const pollMs = 100;
+/** Longer than the name of a database. */
+const beginLength = 1000;
 /** For other servers to complete what this one is to complete. */
 const othersMsMax = 10_000;
 
@@ -122,13 +124,20 @@ export async function completeLeft(context: WarehouseContext, signal: AbortSigna
 }
 
 /** The statements that change rows of the catalog, on all servers. */
-async function runningWrites({ cluster }: WarehouseContext, { name }: CatalogRef): Promise<number> {
-  const table = quoteIdentifier(databasePrefix(name)).slice(0, -1);
-  const begins = ['INSERT INTO', 'ALTER TABLE'].map((verb) => `startsWith(query, ${quoteLiteral(`${verb} ${table}`)})`);
-  const sql = `SELECT toString(count()) AS n FROM system.processes WHERE is_initial_query AND (${begins.join(' OR ')})`;
-  const ask = (server: ClickHouseServer) => server.rows<{ n: string }>({ sql, timeoutMs: callTimeoutMs });
+async function runningWrites({ cluster }: WarehouseContext, { id }: CatalogRef): Promise<number> {
+  const verbs = ['INSERT INTO', 'ALTER TABLE'];
+  const begins = verbs.map((verb) => `startsWith(query, ${quoteLiteral(`${verb} \``)})`);
+  const sql = `SELECT left(query, ${beginLength}) AS begin FROM system.processes WHERE is_initial_query AND (${begins.join(' OR ')})`;
+  const call = { timeoutMs: callTimeoutMs };
+  const ask = async (server: ClickHouseServer) => {
+    const running = await server.rows<{ begin: string }>({ ...call, sql });
+    if (running.length === 0) return 0;
+    const ofCatalog = (await readDatabases(server, call)).filter(databasesOf([id]));
+    const tables = ofCatalog.flatMap(({ name }) => verbs.map((verb) => `${verb} ${quoteIdentifier(name)}.`));
+    return running.filter(({ begin }) => tables.some((table) => begin.startsWith(table))).length;
+  };
   const counts = await cluster.onEach(ask, { withoutDisabled: true });
-  return counts.reduce((sum, [row]) => sum + Number(row?.n ?? 0), 0);
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 /**
