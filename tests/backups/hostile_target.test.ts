@@ -15,8 +15,11 @@ import {
   manifestPath,
   manifestText,
 } from '../../src/backups/manifest.ts';
+import { loadServerManifest, serverManifestPath } from '../../src/backups/server/server_manifest.ts';
+import { verifyServerBackups } from '../../src/backups/server/server_verification.ts';
 import { loadManifest } from '../../src/backups/targets/backup_target.ts';
 import { DirectoryTarget } from '../../src/backups/targets/directory_target.ts';
+import { sweepUnnamed, verifyBackups } from '../../src/backups/verification.ts';
 import { failureOf } from '../conformance/engine/engine_world.ts';
 
 let root: string;
@@ -84,11 +87,23 @@ test('a manifest that is nested deeply is refused, however large', async () => {
   }
 });
 
-test('a manifest that is too large is not read', async () => {
-  const id = await written('{}');
-  await truncate(join(root, manifestPath(id)), manifestBytesMax + 1);
-  const { code, result } = await failureOf(loadManifest(target, id));
-  assert.deepEqual([code, result], ['REMOTE_REFUSED', { bytesMax: manifestBytesMax }]);
+test('a manifest that is too large is not read, and the others can be verified', async (t) => {
+  const place = await mkdtemp(join(tmpdir(), 'tabularium-large-'));
+  t.after(() => rm(place, { recursive: true, force: true }));
+  const hostile = new DirectoryTarget(place);
+  const id = randomUUID();
+  for (const path of [manifestPath(id), serverManifestPath(id)]) {
+    await hostile.writeSmall(path, '{}');
+    await truncate(join(place, path), manifestBytesMax + 1);
+  }
+  for (const load of [loadManifest, loadServerManifest]) {
+    const { code, message } = await failureOf(load(hostile, id));
+    assert.deepEqual([code, /larger than 64 MiB/.test(message)], ['DATA_INVALID', true], message);
+  }
+  const { faults, unnamed } = await verifyBackups(hostile);
+  assert.deepEqual([faults.length, unnamed], [1, undefined]);
+  assert.equal((await verifyServerBackups(hostile)).faults.length, 1);
+  assert.equal(await sweepUnnamed(hostile, Date.now()), undefined);
 });
 
 test('comments and properties have the limits of requests', async () => {

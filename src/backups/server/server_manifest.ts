@@ -2,8 +2,8 @@
 // the data directory, named by its digest.
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
-import { manifestBytesMax, manifestText, unsealManifest, unusableBackup } from '../manifest.ts';
-import type { BackupTarget } from '../targets/backup_target.ts';
+import { manifestText, unsealManifest, unusableBackup } from '../manifest.ts';
+import { type BackupTarget, readManifestFile } from '../targets/backup_target.ts';
 
 /** Format of the backup as a whole; the files in it have their own formats. */
 export const serverFormatVersion = 1;
@@ -54,7 +54,7 @@ export async function loadServerManifest(
   backupId: string,
   signal?: AbortSignal,
 ): Promise<ServerManifest> {
-  const text = await target.readSmall(serverManifestPath(backupId), manifestBytesMax, signal);
+  const text = await readManifestFile(target, serverManifestPath(backupId), signal);
   const { manifest } = unsealManifest(text, serverFormatVersion);
   if (!validation().Compile(ServerManifest).Check(manifest))
     throw unusableBackup('its manifest was not written by a server');

@@ -1,8 +1,15 @@
 // The port of backup targets: files under one root, each written completely or not at all. Implemented by directory_target.ts and
 // object_store_target.ts. See backup_targets.ts for which targets are allowed.
 import type { Readable } from 'node:stream';
-import { type Failure, objectNotFound } from '../../standard/failure.ts';
-import { backupIdOfFile, manifestBytesMax, manifestName, manifestPath, type ReadManifest } from '../manifest.ts';
+import { Failure, objectNotFound } from '../../standard/failure.ts';
+import {
+  backupIdOfFile,
+  manifestBytesMax,
+  manifestName,
+  manifestPath,
+  type ReadManifest,
+  unusableBackup,
+} from '../manifest.ts';
 import { readLargeManifest } from '../manifest_reader.ts';
 
 export interface TargetFile {
@@ -52,8 +59,18 @@ export async function loadManifest(
   backupId: string,
   signal?: AbortSignal,
 ): Promise<ReadManifest> {
-  const bytes = await target.readSmall(manifestPath(backupId), manifestBytesMax, signal);
+  const bytes = await readManifestFile(target, manifestPath(backupId), signal);
   return readLargeManifest(bytes, backupId, signal);
+}
+
+/** Throws DATA_INVALID if it is too large: only its own backup cannot be used. */
+export async function readManifestFile(target: BackupTarget, path: string, signal?: AbortSignal): Promise<Buffer> {
+  try {
+    return await target.readSmall(path, manifestBytesMax, signal);
+  } catch (error) {
+    if (!(error instanceof Failure && error.result.bytesMax === manifestBytesMax)) throw error;
+    throw unusableBackup(`its manifest is larger than ${manifestBytesMax / 1024 ** 2} MiB`);
+  }
 }
 
 export const backupNotFound = (backupId?: string, message = 'the backup does not exist in this target'): Failure =>
