@@ -269,13 +269,14 @@ test('a statement that waited for the warehouse runs only with the rights of the
 });
 
 test('a task on a table that waited for the warehouse runs only with the rights of then', async () => {
-  for (const [privilege, action] of [
-    ['read', 'checksum'],
-    ['alter', 'optimize'],
+  for (const [privilege, action, revoked] of [
+    ['read', 'checksum', 'read'],
+    ['alter', 'optimize', 'alter'],
+    ['read', 'checksum', 'use'],
   ] as const) {
     const { tables, person } = await scene([privilege]);
     const waiting = () => send(person.token, `POST ${tables}/own/${action}`, {});
-    const { status, body } = await whileQueued(waiting, () => revoke(person, privilege));
+    const { status, body } = await whileQueued(waiting, () => revoke(person, revoked));
     assert.equal(status, 202, body);
     const task = await endOfTask(server, JSON.parse(body).result.uri);
     task.is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });

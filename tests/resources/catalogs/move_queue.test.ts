@@ -17,6 +17,10 @@ const held = (engine: EngineWarehouse): EngineWarehouse =>
       if (statement.sql === longText) await long.promise;
       return engine.execute(statement, options);
     },
+    async checksumTable(...[table, options]: Parameters<EngineWarehouse['checksumTable']>) {
+      if (table.catalog.name === 'busy') await long.promise;
+      return engine.checksumTable(table, options);
+    },
   });
 
 let server: TestServer;
@@ -96,6 +100,34 @@ test('rows that wait while their catalog is moved are inserted where it is then,
   (await running).is(200);
   (await waiting).is(201);
   assert.deepEqual((await query('moved', 'SELECT id FROM d.t')).is(200).at('rows'), [[1]]);
+});
+
+test('a checksum that waits while the catalog is moved is that of the rows where it is then', async (t) => {
+  long = Promise.withResolvers<void>();
+  t.after(() => long.resolve());
+  const tables = ['busy', 'summed'].map((catalog) => `/catalogs/${catalog}/databases/d/tables/t`);
+  (await server.post('/api/v2/catalogs', { name: 'summed', warehouse: 'narrow' })).is(201);
+  for (const table of tables) {
+    (await server.put(`/api/v2${table.replace(/\/tables\/t$/, '')}`)).is(201);
+    (await server.put(`/api/v2${table}`, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+  }
+  const summed = `/api/v2${tables[1]}`;
+  (await server.post(`${summed}/rows`, { rows: [[1]] })).is(201);
+  const reader = await newPerson(server, 'reader', [
+    ...tables.map((table) => ['read', table] as const),
+    ['use', '/warehouses/narrow'],
+    ['use', '/warehouses/other'],
+  ]);
+  const running = (await reader.post(`/api/v2${tables[0]}/checksum`)).is(202);
+  await load(1, 0);
+  const waiting = (await reader.post(`${summed}/checksum`)).is(202);
+  await load(1, 1);
+  const move = (await server.post('/api/v2/catalogs/summed/move', { warehouse: 'other' })).is(202);
+  (await server.ended(move)).is(200, '0', { state: 'succeeded' });
+  (await server.post(`${summed}/rows`, { rows: [[2]] })).is(201);
+  long.resolve();
+  (await server.ended(running)).is(200, '0', { state: 'succeeded' });
+  assert.equal((await server.ended(waiting)).is(200, '0', { state: 'succeeded' }).at('result', 'rowCount'), 2);
 });
 
 test('moves in opposite directions between warehouses that run one statement at a time do not wait for each other', async () => {
