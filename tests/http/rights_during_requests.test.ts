@@ -2,13 +2,12 @@
 // first request with its idempotency key. What it does then needs the rights of that moment, on the object that has the name by then.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { engineWith } from '../../src/engines/derived_engine.ts';
 import type { Engine, EngineWarehouse } from '../../src/engines/port/engine.ts';
 import { newPerson, newToken, type Person } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
+import { heldFile } from '../held_file.ts';
 import { endOfTask, start, type TestServer, uri } from '../server.ts';
 import { isFailure, requestHead, Wire, type WireAnswer } from './connection/wire.ts';
 
@@ -284,30 +283,51 @@ test('a task on a table that waited for the warehouse runs only with the rights 
 });
 
 test('a file that took long to arrive is loaded only with the rights of then', async (t) => {
-  let rest = Promise.withResolvers<void>();
-  let asked = Promise.withResolvers<void>();
-  const web = createServer(async (_request, response) => {
-    response.writeHead(200, { 'Content-Type': 'text/csv' }).write('a\n1\n');
-    asked.resolve();
-    await rest.promise;
-    response.end('2\n');
-  });
-  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
-  t.after(() => web.close());
-  const url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/rows.csv`;
-  for (const [end, code] of [
-    [({ person }) => revoke(person, 'write'), 'FORBIDDEN'],
-    [({ tables }) => swap(tables), 'FORBIDDEN'],
-  ] as const satisfies readonly (readonly [(made: Scene) => Promise<void>, string])[]) {
-    [rest, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const file = await heldFile(t);
+  for (const end of [
+    ({ person }) => revoke(person, 'write'),
+    ({ tables }) => swap(tables),
+  ] as const satisfies readonly ((made: Scene) => Promise<void>)[]) {
     const made = await scene();
-    const task = (await made.person.post(`${made.tables}/own/load`, { source: { url } })).is(202);
-    await asked.promise;
-    await end(made);
-    rest.resolve();
-    (await server.ended(task)).is(200, '0', { state: 'failed', error: { code } });
+    const load = () => made.person.post(`${made.tables}/own/load`, { source: file.source });
+    const task = (await file.during(load, () => end(made))).is(202);
+    (await server.ended(task)).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
     assert.equal(await rowsIn(made.tables), 0);
   }
+});
+
+test('a file that took long to arrive becomes a table, or is read, only with the rights of then', async (t) => {
+  const file = await heldFile(t);
+  for (const [privilege, more] of [
+    ['create', {}],
+    ['use', {}],
+    ['create', { dryRun: true }],
+    ['create', { inferOnly: true, waitSeconds: 0 }],
+  ] as const) {
+    const { tables, person } = await scene([]);
+    const database = tables.slice(0, -'/tables'.length);
+    (await server.post(`${userOf(person)}/grants`, { privilege: 'create', on: database })).is(201);
+    const load = () => person.post(`${database}/load`, { table: 'new', source: file.source, ...more });
+    const task = (await file.during(load, () => revoke(person, privilege))).is(202);
+    (await server.ended(task)).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
+    (await server.get(`${tables}/new`)).is(404, 'OBJECT_NOT_FOUND');
+  }
+});
+
+test('a file that arrives while its table is changed is loaded into the table of then', async (t) => {
+  const file = await heldFile(t);
+  const { tables } = await scene();
+  const load = () => server.post(`${tables}/own/load`, { source: file.source });
+  const change = { name: 'b', type: 'BIGINT', defaultValue: 7 };
+  const task = (await file.during(load, async () => (await server.post(`${tables}/own/columns`, change)).is(201))).is(
+    202,
+  );
+  (await server.ended(task)).is(200, '0', { state: 'succeeded', attempt: 2 });
+  const rows = (await server.get(`${tables}/own/rows`)).at('rows');
+  assert.deepEqual(rows, [
+    { a: 1, b: 7 },
+    { a: 2, b: 7 },
+  ]);
 });
 
 test('a request that waited for the first one with its key is authenticated again', async () => {

@@ -96,7 +96,7 @@ export interface LoadTarget {
   readonly table: { readonly id: string | undefined; readonly name: string };
   readonly definition: TableDefinition;
   /** Called before the engine begins: the file may have taken hours to arrive. Throws if the caller may no longer load into the table. */
-  readonly authorize?: () => Promise<unknown>;
+  readonly authorize: () => Promise<unknown>;
 }
 
 export interface LoadExecution {
@@ -265,7 +265,7 @@ export class LoadPipeline {
     const { progress } = file;
     const path = [catalog.name, database, table.name];
     return this.#admitted(warehouse, path.join('.'), run, async (engine) => {
-      await authorize?.();
+      await authorize();
       this.#parts.catalog.requireNoOpenChange([path]);
       const started = performance.now();
       // That of a label is retained by the engine, and the one of the task shows that it came so far.

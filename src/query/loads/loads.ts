@@ -6,7 +6,7 @@ import type { CatalogObject } from '../../catalog/object.ts';
 import type { FileLoad, LoadColumn } from '../../engines/port/load.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
-import { objectNotFound } from '../../standard/failure.ts';
+import { Failure, objectNotFound } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
 import {
   type FileInput,
@@ -66,7 +66,8 @@ export class Loads {
 
   /** Loads all rows or none, and only once across all runs with the same task or label. */
   async run(request: LoadRequest, run: LoadRun): Promise<LoadResult> {
-    const [root, database, table] = await this.#authorize(request, run.principal);
+    const before = await this.#authorize(request, run.principal);
+    const [root, database, table] = before;
     const { label, dryRun = false, mode = 'append', columns } = request;
     const { taskId } = run;
     // A consumed upload no longer exists, so an earlier result must be found before the upload is read.
@@ -83,7 +84,7 @@ export class Loads {
         database: database.name,
         table,
         definition: table.spec,
-        authorize: () => this.#authorize(request, run.principal),
+        authorize: async () => requireUnchanged(before, await this.#authorize(request, run.principal)),
       };
       const step = stepOf(request, taskId);
       const result = await this.#pipeline.load(target, request, step, async () => ({ columns, mode }), file, run);
@@ -116,6 +117,12 @@ export class Loads {
     if (table.id === request.tableId) return chain;
     throw objectNotFound('tables', table.name, 'the table to load into no longer exists');
   }
+}
+
+/** What was read of the table before the file arrived is passed to the engine. Throws CHANGE_IN_PROGRESS, for which the task begins again. */
+function requireUnchanged([root, , table]: Chain, [rootNow, , tableNow]: Chain): void {
+  if (rootNow.id === root.id && tableNow.version === table.version) return;
+  throw new Failure('CHANGE_IN_PROGRESS', 'the table was changed or moved while its file arrived');
 }
 
 /** The engine forgets the step of a task some days later, and that of a label when the table is dropped. */

@@ -12,7 +12,7 @@ import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, ColumnDefinition, DatabaseSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { parseType } from '../../model/types.ts';
-import { objectNotFound } from '../../standard/failure.ts';
+import { Failure, objectNotFound } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
 import type { Sendable, Static } from '../../standard/type.ts';
@@ -121,8 +121,8 @@ export class NewTableLoads {
 
   /** Returns the inferred definition of the table and its first rows. */
   async infer(request: NewTableRequest, run: LoadRun): Promise<InferredDefinition> {
-    const parents = await this.#authorizeInference(request, run.principal);
-    return this.#withAttempt(request, run, parents, async (attempt) => {
+    const authorize = () => this.#authorizeInference(request, run.principal);
+    return this.#withAttempt(request, run, await authorize(), authorize, async (attempt) => {
       const { spec, inferred } = await attempt.inferred();
       const { columns, ...body } = this.#parts.definitions.bodyOf(spec);
       const { delimiter, header, dateFormat, timestampFormat } = inferred.schema.csv;
@@ -144,8 +144,8 @@ export class NewTableLoads {
 
   /** Loads into a temporary table, reports the counts and undoes everything. */
   async dryRun(request: NewTableRequest, run: LoadRun): Promise<NewTableResult> {
-    const parents = await this.#authorize(request, run.principal);
-    return this.#withAttempt(request, run, parents, async (attempt) => {
+    const authorize = () => this.#authorize(request, run.principal);
+    return this.#withAttempt(request, run, await authorize(), authorize, async (attempt) => {
       const { spec } = await attempt.inferred();
       return attempt.fill({ id: undefined, spec }, `load/${run.taskId}`, true);
     });
@@ -163,12 +163,12 @@ export class NewTableLoads {
     const { pipeline, definitions } = this.#parts;
     const { label } = request;
     const { taskId } = run;
-    const parents = await this.#parents(request);
-    return this.#withAttempt(request, run, parents, async (attempt) => {
+    const authorize = () => this.#authorize(request, run.principal);
+    return this.#withAttempt(request, run, await this.#parents(request), authorize, async (attempt) => {
       let object: { id: string; spec: TableSpec } | undefined;
       const created = await runCreation({
         define: async ({ id, spec }) => {
-          await this.#authorize(request, run.principal);
+          await authorize();
           object = { id, spec: spec as TableSpec };
           if (object.spec.columns.length > 0) return undefined;
           const inferred = await attempt.inferred();
@@ -257,11 +257,12 @@ export class NewTableLoads {
     request: NewTableRequest,
     run: LoadRun,
     parents: Parents,
+    authorize: () => Promise<Parents>,
     work: (attempt: NewTableAttempt) => Promise<T>,
   ): Promise<T> {
     const file = this.#parts.pipeline.file(request, run);
     try {
-      return await work(new NewTableAttempt(this.#parts, { request, run, parents, file }));
+      return await work(new NewTableAttempt(this.#parts, { request, run, parents, authorize, file }));
     } finally {
       await file.close();
     }
@@ -275,7 +276,7 @@ interface InferredSpec {
 
 /** One attempt: its file and the definition inferred from it. */
 class NewTableAttempt {
-  readonly target: Pick<LoadTarget, 'warehouse' | 'catalog' | 'database'>;
+  readonly target: Pick<LoadTarget, 'warehouse' | 'catalog' | 'database' | 'authorize'>;
   readonly file: RunFile;
   readonly #parts: Parts;
   readonly #request: NewTableRequest;
@@ -288,9 +289,11 @@ class NewTableAttempt {
       readonly request: NewTableRequest;
       readonly run: LoadRun;
       readonly parents: Parents;
+      readonly authorize: () => Promise<Parents>;
       readonly file: RunFile;
     },
   ) {
+    const { authorize } = options;
     const [root, database] = options.parents;
     this.#parts = parts;
     this.#request = options.request;
@@ -300,6 +303,7 @@ class NewTableAttempt {
       warehouse: root.spec.warehouse,
       catalog: { id: root.id, name: root.name },
       database: database.name,
+      authorize: async () => requireUnmoved(root, (await authorize())[0]),
     };
   }
 
@@ -312,7 +316,7 @@ class NewTableAttempt {
     const { warehouses, definitions } = this.#parts;
     const { format, csv = {}, columns, types, inferFrom, inferOnly } = this.#request;
     const { path } = await this.file.ready();
-    const { warehouse } = this.target;
+    const { warehouse, authorize } = this.target;
     const work = {
       file: { path, format, csv },
       columns: columns?.map(inferColumn),
@@ -320,7 +324,10 @@ class NewTableAttempt {
       readsAllRows: inferFrom === 'all',
       rowsMax: inferOnly ? previewRows : 0,
     };
-    const inferred = await warehouses.admit(warehouse, this.#run, (engine) => engine.inferTable(work, this.#run));
+    const inferred = await warehouses.admit(warehouse, this.#run, async (engine) => {
+      await authorize();
+      return engine.inferTable(work, this.#run);
+    });
     const spec = definitions.specOf(this.#request, inferred.columns, await warehouses.engineOf(warehouse));
     return { spec, inferred };
   }
@@ -340,6 +347,12 @@ class NewTableAttempt {
     const result = await this.#parts.pipeline.load(target, this.#request, step, resolveExecution, this.file, this.#run);
     return { ...result, table: name };
   }
+}
+
+/** Throws CHANGE_IN_PROGRESS, for which the task begins again: each move gives the catalog another id. */
+function requireUnmoved(root: CatalogObject, now: CatalogObject): void {
+  if (now.id === root.id) return;
+  throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was moved to another warehouse while the file arrived');
 }
 
 function inferColumn({ name, source, expression, type, defaultValue }: ColumnRequest): InferColumn {
