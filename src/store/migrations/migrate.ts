@@ -6,7 +6,7 @@ import { OperatorError } from '../../operator/operator_error.ts';
 import type { Schema } from '../schema.ts';
 import { accessMigration, tokenSignInMigration } from './access.ts';
 import { callerLimitsMigration } from './caller_limits.ts';
-import { catalogMovesMigration, moveReportsMigration } from './catalog_moves.ts';
+import { catalogMovesMigration, hiddenCopiesMigration, moveReportsMigration } from './catalog_moves.ts';
 import { changesMigration } from './changes.ts';
 import {
   catalogFilesMigration,
@@ -77,6 +77,7 @@ export const migrations: readonly Migration[] = [
   moveReportsMigration,
   resultBytesMigration,
   webhooksOfOwnersMigration,
+  hiddenCopiesMigration,
 ];
 export const schemaVersion = migrations.length;
 

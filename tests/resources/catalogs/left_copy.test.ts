@@ -4,10 +4,13 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
+import { hiddenCopiesMigration } from '../../../src/store/migrations/catalog_moves.ts';
+import type { TaskState } from '../../../src/store/schema.ts';
+import { sqliteColumnTypes } from '../../../src/store/sqlite/sqlite_dialect.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/sqlite_store.ts';
 import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
 
@@ -88,16 +91,23 @@ test('no catalog of its warehouse gets the name of a copy before that is hidden'
   assert.doesNotMatch(names, /"old"/);
 });
 
-test('nor if the move has ended in another way', async () => {
+test('nor if the move has ended in another way, also in a store of an earlier release', async () => {
   hidden.sea.resolve();
   await server.close();
-  const store = new DatabaseSync(join(dataDir, 'metadata.sqlite'));
-  store.exec("UPDATE objects SET name = 'river' WHERE category = 'catalog_copies'");
-  store.exec("UPDATE tasks SET state = 'failed' WHERE type = 'move_catalog'");
-  store.close();
-  // Whoever changes the store itself makes its checksums void.
-  rmSync(join(dataDir, 'metadata.sqlite-sums'));
+  const change = async (state: TaskState) => {
+    const file = join(dataDir, 'metadata.sqlite');
+    const { db, close } = await openSqliteStore({ file });
+    await db.updateTable('objects').set({ name: 'river' }).where('category', '=', 'catalog_copies').execute();
+    await db.updateTable('tasks').set({ state }).where('type', '=', 'move_catalog').execute();
+    await hiddenCopiesMigration.up(db, sqliteColumnTypes);
+    await close();
+  };
+  await change('failed');
   server = await start({ dataDir });
   (await server.post('/api/v2/catalogs/spare/rename', { newName: 'river' })).is(503, 'CHANGE_IN_PROGRESS');
   (await server.post('/api/v2/catalogs/spare/rename', { newName: 'brook' })).is(200);
+  await server.close();
+  await change('succeeded');
+  server = await start({ dataDir });
+  (await server.post('/api/v2/catalogs/brook/rename', { newName: 'river' })).is(200);
 });
