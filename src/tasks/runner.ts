@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import type { Lease, LeaseHolder } from '../store/leases.ts';
+import { type Lease, type LeaseHolder, ownLeaseMs } from '../store/leases.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { LeaseLost, Leases } from './leases.ts';
@@ -42,6 +42,7 @@ const saveRetryMsMax = 5000;
 /** For whoever says whether the work of a task counts. */
 const decidedMsMax = 30_000;
 const askAgainMs = 10_000;
+const heldPauseMs = 200;
 
 export interface RunnerOptions {
   readonly store: Store;
@@ -113,14 +114,27 @@ export class TaskRunner {
   }
 
   #contextOf(task: RunningTask): AdoptedContext {
-    const { controller, progress, record } = task;
+    const { controller, progress } = task;
     const requireHeld = async (db: Kysely<Schema>) => {
-      if (await this.#leases.isHeld(db, record.taskId)) return;
+      if (await this.#isHeld(db, task)) return;
       const lost = new LeaseLost();
       controller.abort(lost);
       throw lost;
     };
     return { signal: controller.signal, progress, requireHeld };
+  }
+
+  /** A store that fails for less time than a lease lasts ends no work. A transaction cannot continue after a failure. */
+  async #isHeld(db: Kysely<Schema>, { controller: { signal }, record }: RunningTask): Promise<boolean> {
+    const began = performance.now();
+    for (;;) {
+      try {
+        return await this.#leases.isHeld(db, record.taskId);
+      } catch (error) {
+        if (db.isTransaction || signal.aborted || performance.now() - began > ownLeaseMs) throw error;
+        await pause(heldPauseMs, undefined, { signal }).catch(() => undefined);
+      }
+    }
   }
 
   /** Does nothing if the task does not run here. */

@@ -282,6 +282,31 @@ test('progress is visible at once and saved at most once a second', async () => 
   assert.deepEqual([endedTask?.progress, endedTask?.progressText], [1, '500 rows']);
 });
 
+test('a store that fails for a moment ends no attempt that asks whether it has the task', async () => {
+  let failures = 0;
+  const inject: FaultInjector = ({ sql }) => {
+    if (failures > 0 && /^select "task_id" from "tasks" where "task_id" = /.test(sql)) {
+      failures--;
+      throw new Error('the connection is lost');
+    }
+  };
+  const run: Run = async (_, { store, requireHeld }) => {
+    failures = 2;
+    await requireHeld(store.db);
+    failures = 1;
+    // A transaction in which a statement has failed cannot continue.
+    return {
+      failed: await store.transaction(requireHeld).then(
+        () => false,
+        () => true,
+      ),
+    };
+  };
+  const { tasks } = await prepared(run, { inject });
+  const { attempt, result } = (await ended(tasks, await tasks.submit(request()))) ?? {};
+  assert.deepEqual([attempt, result, failures], [1, { failed: true }, 0]);
+});
+
 test('running work becomes a task, and can be cancelled', async () => {
   const { tasks } = await prepared(undefined);
   const { promise, resolve } = Promise.withResolvers<unknown>();
