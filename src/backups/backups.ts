@@ -259,10 +259,10 @@ function retryable(error: unknown): unknown {
   return error instanceof RetryableError ? error : new RetryableError('the backup was interrupted', { cause: error });
 }
 
-/** The parts of the manifest as they will be, but for digests and sizes of files. */
+/** The parts of the manifest as they will be, but for digests and sizes of files, of which these are the longest. */
 function expectedParts(backupId: string, tables: readonly TableToUpload[]): Map<string, BackedUpPart[]> {
   const sha256 = '0'.repeat(64);
-  const file = { sha256, bytes: 0, path: filePath(backupId, sha256) };
+  const file = { sha256, bytes: Number.MAX_SAFE_INTEGER, path: filePath(backupId, sha256) };
   return new Map(tables.map(({ id, parts }) => [id, parts.map((part) => ({ ...part, ...file }))]));
 }
 

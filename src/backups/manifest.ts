@@ -100,14 +100,18 @@ export const filePath = (backupId: string, sha256: string): string => `${backupF
 /** Id of the backup in whose folder the file is. */
 export const backupIdOfFile = (path: string): string | undefined => new RegExp(`^backups/(${id})/`).exec(path)?.[1];
 
-/** Throws INVALID_PARAMETER if the manifest exceeds its maximum size. */
+/** Throws INVALID_PARAMETER if the manifest exceeds the limits with which it is read. */
 export function manifestText(manifest: object): string {
   const text = `${JSON.stringify({ digest: digestOf(manifest), manifest }, null, 1)}\n`;
-  if (Buffer.byteLength(text) <= manifestBytesMax) return text;
-  throw new Failure(
-    'INVALID_PARAMETER',
-    `the manifest would exceed ${manifestBytesMax} bytes; back up the databases one by one`,
-  );
+  const bytes = Buffer.from(text);
+  const refusal =
+    bytes.length > manifestBytesMax
+      ? `the manifest would exceed ${manifestBytesMax} bytes; back up the databases one by one`
+      : depthOf(bytes) > depthMax
+        ? `the manifest would have more than ${depthMax} levels, because the definition of an object is nested too deeply; make that flatter`
+        : undefined;
+  if (refusal !== undefined) throw new Failure('INVALID_PARAMETER', refusal);
+  return text;
 }
 
 export interface ReadManifest {

@@ -2,10 +2,12 @@
 // must not remove stays.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
 import {
   type BackedUpTable,
   backupFolder,
@@ -15,7 +17,14 @@ import {
   manifestPath,
   manifestText,
 } from '../../src/backups/manifest.ts';
-import { loadServerManifest, serverManifestPath } from '../../src/backups/server/server_manifest.ts';
+import {
+  keysPath,
+  loadServerManifest,
+  type ServerManifest,
+  serverFormatVersion,
+  serverManifestPath,
+  storePath,
+} from '../../src/backups/server/server_manifest.ts';
 import { verifyServerBackups } from '../../src/backups/server/server_verification.ts';
 import { loadManifest } from '../../src/backups/targets/backup_target.ts';
 import { DirectoryTarget } from '../../src/backups/targets/directory_target.ts';
@@ -76,6 +85,54 @@ test('a large manifest is read as a small one is', async () => {
     const { code, message } = await failureOf(loadManifest(target, changed));
     assert.deepEqual([code, /changed after/.test(message)], ['DATA_INVALID', true], message);
   }
+});
+
+/** Of a server whose store has so many pieces. */
+function serverManifestWith(pieceCount: number): ServerManifest {
+  const pieces = Array.from({ length: pieceCount }, (_, n) => ({ sha256: n.toString(16).padStart(64, '0'), bytes: 1 }));
+  return {
+    formatVersion: serverFormatVersion,
+    backupId: randomUUID(),
+    takenAt: new Date().toISOString(),
+    release: 'any',
+    storeVersion: 1,
+    secretKey: 'plain',
+    catalogs: [],
+    catalogsLeftOut: [],
+    files: [
+      { path: storePath, bytes: pieceCount, pieces },
+      { path: keysPath, bytes: 0, pieces: [] },
+    ],
+  };
+}
+
+test('large manifests, of servers too, are read by at most two threads at a time', async () => {
+  let [threads, most] = [0, 0];
+  const count = (message: unknown) => {
+    most = Math.max(most, ++threads);
+    (message as { worker: Worker }).worker.once('exit', () => threads--);
+  };
+  subscribe('worker_threads', count);
+  try {
+    const manifest = serverManifestWith(4000);
+    const { backupId } = manifest;
+    await target.writeSmall(serverManifestPath(backupId), manifestText(manifest));
+    const reads = Array.from({ length: 4 }, () => loadServerManifest(target, backupId));
+    const cancelled = new AbortController();
+    const last = assert.rejects(loadServerManifest(target, backupId, cancelled.signal), { name: 'AbortError' });
+    cancelled.abort();
+    for (const read of await Promise.all(reads)) assert.deepEqual(read, manifest);
+    await last;
+    assert.deepEqual([most, threads], [2, 0]);
+  } finally {
+    unsubscribe('worker_threads', count);
+  }
+});
+
+test('a manifest that could not be read again is not written', async () => {
+  const spec = JSON.parse(`${'['.repeat(70)}${']'.repeat(70)}`) as unknown;
+  const error = await failureOf(Promise.try(() => manifestText({ spec })));
+  assert.deepEqual([error.code, /64 levels/.test(error.message)], ['INVALID_PARAMETER', true], error.message);
 });
 
 test('a manifest that is nested deeply is refused, however large', async () => {

@@ -3,6 +3,7 @@
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
 import { manifestText, unsealManifest, unusableBackup } from '../manifest.ts';
+import { readLargeManifest } from '../manifest_reader.ts';
 import { type BackupTarget, readManifestFile } from '../targets/backup_target.ts';
 
 /** Format of the backup as a whole; the files in it have their own formats. */
@@ -48,13 +49,18 @@ export const piecePath = (backupId: string, sha256: string): string => `${server
 
 export const serverManifestText: (manifest: ServerManifest) => string = manifestText;
 
-/** Throws DATA_INVALID if the manifest was altered, or if this release cannot read it. */
+/** Throws DATA_INVALID. */
 export async function loadServerManifest(
   target: BackupTarget,
   backupId: string,
   signal?: AbortSignal,
 ): Promise<ServerManifest> {
-  const text = await readManifestFile(target, serverManifestPath(backupId), signal);
+  const bytes = await readManifestFile(target, serverManifestPath(backupId), signal);
+  return readLargeManifest(readServerManifest, { of: 'server', bytes, backupId }, signal);
+}
+
+/** Throws DATA_INVALID if the manifest was altered, or if this release cannot read it. */
+export function readServerManifest(text: Buffer, backupId: string): ServerManifest {
   const { manifest } = unsealManifest(text, serverFormatVersion);
   if (!validation().Compile(ServerManifest).Check(manifest))
     throw unusableBackup('its manifest was not written by a server');

@@ -8,6 +8,7 @@ import {
   manifestName,
   manifestPath,
   type ReadManifest,
+  readManifest,
   unusableBackup,
 } from '../manifest.ts';
 import { readLargeManifest } from '../manifest_reader.ts';
@@ -60,7 +61,7 @@ export async function loadManifest(
   signal?: AbortSignal,
 ): Promise<ReadManifest> {
   const bytes = await readManifestFile(target, manifestPath(backupId), signal);
-  return readLargeManifest(bytes, backupId, signal);
+  return readLargeManifest(readManifest, { of: 'catalog', bytes, backupId }, signal);
 }
 
 /** Throws DATA_INVALID if it is too large: only its own backup cannot be used. */
