@@ -130,8 +130,13 @@ export class Backups {
       if (files.has(manifestPath(taskId))) return resultOf((await loadManifest(target, taskId, signal)).manifest);
       await this.#parts.trail.begin(actor, { objectId, details });
       const { warehouse } = definitions.root.spec;
-      const result = await this.#parts.warehouses.admit(warehouse, { principal, signal, isTask: true }, (engine) =>
-        this.#takeBackup(engine, { taskId, objectId, target, files }, context),
+      const result = await this.#parts.warehouses.admit(
+        warehouse,
+        { principal, signal, isTask: true },
+        async (engine) => {
+          await this.#authorize(objectId, principal);
+          return this.#takeBackup(engine, { taskId, objectId, warehouse, target, files }, context);
+        },
       );
       this.#parts.trail.enqueue(actor, { outcome: '0', objectId, details });
       return result;
@@ -162,23 +167,26 @@ export class Backups {
   }
 
   async #takeBackup(
-    warehouse: EngineWarehouse,
-
+    engine: EngineWarehouse,
     options: {
       readonly taskId: string;
       readonly objectId: string;
+      readonly warehouse: string;
       readonly target: BackupTarget;
       readonly files: ReadonlyMap<string, TargetFile>;
     },
     { signal, progress }: Run,
   ): Promise<Result> {
-    const { taskId: backupId, objectId, target, files } = options;
+    const { taskId: backupId, objectId, warehouse, target, files } = options;
     const base = await findLatest(objectId, target, files, signal);
     const staging = join(this.#parts.spoolDirectory, 'backups', newId());
     await mkdir(staging, { recursive: true, mode: 0o700 });
     const { catalog, metadataCategories } = this.#parts;
-    const take = (definitions: SourceDefinitions) =>
-      takeSnapshot(this.#parts, { engine: warehouse, definitions, taskId: backupId, signal });
+    const take = async (definitions: SourceDefinitions) => {
+      if (definitions.root.spec.warehouse !== warehouse)
+        throw new RetryableError('the catalog was moved to another warehouse while its backup waited');
+      return takeSnapshot(this.#parts, { engine, definitions, taskId: backupId, signal });
+    };
     const consistent = await consistentSnapshot(catalog, objectId, metadataCategories, take, signal).catch(
       async (error) => {
         await rm(staging, { recursive: true, force: true });
@@ -189,8 +197,8 @@ export class Backups {
     try {
       const tables = await this.#tables(definitions, snapshot, signal);
       const { release, warehouses } = this.#parts;
-      const { name: engine } = await warehouses.engineOf(definitions.root.spec.warehouse);
-      const head = { backupId, takenAt, release, engine };
+      const { name } = await warehouses.engineOf(warehouse);
+      const head = { backupId, takenAt, release, engine: name };
       // Refused before anything is sent if the manifest would be too large.
       manifestText(manifestOf(head, definitions, tables, expectedParts(backupId, tables)));
       const sender = new PartUploader({ target, backupId, staging, snapshot, signal, progress }, base, files);

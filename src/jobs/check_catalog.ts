@@ -48,8 +48,9 @@ export function checkCatalogKind(parts: Parts): TaskKind<'check_catalog'> {
       const { catalog, warehouse } = await catalogOf(parts, objectId);
       const check = new CatalogCheck(parts, { catalog, warehouse }, task, context);
       const { found, isReleased } = await check.run();
-      if ((await catalogOf(parts, objectId)).catalog.name !== catalog.name)
-        throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed while it was checked');
+      const { catalog: now } = await catalogOf(parts, objectId);
+      if (now.id !== catalog.id || now.name !== catalog.name)
+        throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed or moved while it was checked');
       const damage = await parts.warehouses.damageOf(warehouse, objectId);
       const { faults, tablesRead } = found;
       return {

@@ -2,10 +2,14 @@
 // first request with its idempotency key. What it does then needs the rights of that moment, on the object that has the name by then.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { engineWith } from '../../src/engines/derived_engine.ts';
 import type { Engine, EngineWarehouse } from '../../src/engines/port/engine.ts';
 import { newPerson, newToken, type Person } from '../access/people.ts';
+import { filesIn } from '../backups/backing_up.ts';
 import { eventually } from '../deadline.ts';
 import { heldFile } from '../held_file.ts';
 import { endOfTask, start, type TestServer, uri } from '../server.ts';
@@ -22,12 +26,13 @@ const held = (engine: EngineWarehouse): EngineWarehouse =>
     },
   });
 
+const backups = mkdtempSync(join(tmpdir(), 'tabularium-rights-'));
 let server: TestServer;
 /** A second one who runs statements, because a principal without any is not made to wait for those of one other. */
 let occupant: Person;
 before(async () => {
   const wrapEngine = (engine: Engine): Engine => ({ ...engine, open: (options) => held(engine.open(options)) });
-  server = await start({ queueWaitMs: 600_000 }, { wrapEngine });
+  server = await start({ queueWaitMs: 600_000, backupDirectories: backups }, { wrapEngine });
   (await server.put('/api/v2/databases/other')).is(201);
   occupant = await newPerson(server, 'occupant', [
     ['use', '/warehouses/default'],
@@ -38,6 +43,7 @@ before(async () => {
 after(async () => {
   long.resolve();
   await server.close();
+  rmSync(backups, { recursive: true, force: true });
 });
 
 interface Scene {
@@ -279,6 +285,21 @@ test('a task on a table that waited for the warehouse runs only with the rights 
     assert.equal(status, 202, body);
     const task = await endOfTask(server, JSON.parse(body).result.uri);
     task.is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
+  }
+});
+
+test('a backup that waited for the warehouse is taken only with the rights of then', async () => {
+  for (const revoked of ['use', 'read']) {
+    const { tables, person } = await scene([]);
+    const database = tables.slice(0, -'/tables'.length);
+    (await server.post(`${userOf(person)}/grants`, { privilege: 'read', on: database })).is(201);
+    const to = { path: join(backups, person.name) };
+    const waiting = () => send(person.token, `POST ${database}/backup`, { to });
+    const { status, body } = await whileQueued(waiting, () => revoke(person, revoked));
+    assert.equal(status, 202, body);
+    const task = await endOfTask(server, JSON.parse(body).result.uri);
+    task.is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
+    assert.deepEqual(await filesIn(to.path), []);
   }
 });
 
