@@ -1,5 +1,5 @@
-// Requests that are forwarded to another server: a response whose server is lost after it has begun is not awaited for ever, and slow
-// requests of one principal leave connections for those of others.
+// Requests that are forwarded to another server: a response whose server is lost after it has begun is not awaited for ever, slow requests
+// of one principal leave connections for those of others, and requests of clients that have disconnected take none.
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
@@ -81,6 +81,8 @@ describe('the connections to another server', () => {
   const waiting = new Map<string, () => void>();
   const arrivals = new Map<string, () => void>();
   const other = createServer((incoming, outgoing) => {
+    // More than the buffers on the way take.
+    if (incoming.url?.endsWith('/late')) return void outgoing.end(Buffer.alloc(16 * 1024 * 1024));
     waiting.set(String(incoming.url), () => outgoing.writeHead(204).end());
     arrivals.get(String(incoming.url))?.();
   });
@@ -88,6 +90,8 @@ describe('the connections to another server', () => {
   let url: string;
   let forwarder: Forwarder;
   const codes: string[] = [];
+  /** Called when a request was forwarded whose client had disconnected before. */
+  let late: (() => void) | undefined;
   before(async () => {
     const otherUrl = await listening(other);
     forwarder = new Forwarder({
@@ -108,7 +112,9 @@ describe('the connections to another server', () => {
     };
     front = createServer((incoming, outgoing) => {
       // Those that still wait at the end of the test are lost.
-      forward(incoming, outgoing).catch(() => outgoing.destroy());
+      const send = () => forward(incoming, outgoing).catch(() => outgoing.destroy());
+      if (incoming.url?.endsWith('/late')) outgoing.once('close', () => send().then(() => late?.()));
+      else void send();
     });
     url = await listening(front);
   });
@@ -145,5 +151,17 @@ describe('the connections to another server', () => {
     for (const path of ['/ann/1', '/ann/2', '/ben/1']) answer(path);
     await eventually('a free connection', () => isForwarded('/ann/4'));
     for (const path of waiting.keys()) answer(path);
+  });
+
+  test('are not kept by requests whose clients had disconnected before', async () => {
+    for (let n = 0; n < 2; n++) {
+      const { promise: forwarded, resolve } = Promise.withResolvers<void>();
+      late = resolve;
+      const sent = request(`${url}/zoe/late`, { agent: false }).on('error', () => undefined);
+      sent.once('finish', () => setImmediate(() => sent.destroy())).end();
+      await forwarded;
+    }
+    assert.equal(await isForwarded('/zoe/1'), true);
+    waiting.get('/zoe/1')?.();
   });
 });

@@ -111,6 +111,8 @@ export class Forwarder {
     const { serverId, outgoing } = request;
     const server = this.#options.find(serverId);
     if (!server) return { kind: 'notSent', failure: unreachable(serverId) };
+    // Its `close`, which ends a forwarded request, has been emitted already.
+    if (outgoing.destroyed) return { kind: 'notSent', failure: disconnected() };
     const release = this.#take(request);
     if (!release) return { kind: 'notSent', failure: busy(serverId) };
     const upstream = this.#open(new URL(server.url), request);
@@ -279,7 +281,11 @@ async function answer(response: IncomingMessage, request: ForwardedRequest): Pro
     const content = await wholeBody(response).catch(() => Promise.reject(responseLost(request)));
     return { kind: 'early', response: { status, headers, body: content } };
   }
-  if (!outgoing.destroyed) outgoing.writeHead(status, headersOf(response));
+  if (outgoing.destroyed) {
+    response.destroy();
+    return { kind: 'sent', status };
+  }
+  outgoing.writeHead(status, headersOf(response));
   response.once('error', () => outgoing.destroy());
   response.once('aborted', () => outgoing.destroy());
   response.pipe(outgoing);
@@ -296,6 +302,8 @@ function unreachable(serverId: string): Failure {
   const message = `the data is on the server ${serverId}, which does not respond`;
   return new Failure('WAREHOUSE_ON_ANOTHER_SERVER', message, { serverId }, { outcome: 'notApplied' });
 }
+
+const disconnected = () => new Failure('STATEMENT_CANCELLED', 'the caller has disconnected');
 
 function busy(serverId: string): Failure {
   const message = `too many requests of this principal wait for the server ${serverId}, which has the data; retry when some have ended`;
