@@ -158,11 +158,14 @@ export class RequestPipeline<Context> {
     throw new Error(`${path} supports ${method}`);
   }
 
-  /** Aborts running requests whose credentials are no longer valid. Call it every few seconds. */
+  /** Aborts running requests whose credentials are no longer valid. Call it every few seconds: some cannot be checked each time. */
   revalidate(): void {
-    for (const call of this.#running.all) if (!call.revoked) this.#authenticateAgain(call)?.catch(() => call.revoke());
-    for (const [outgoing, call] of this.#slowResponses)
-      if (!outgoing.destroyed) this.#authenticateAgain(call)?.catch(() => outgoing.destroy());
+    const check = (call: Authenticated, end: () => void) =>
+      this.#authenticateAgain(call)?.catch((error: unknown) => {
+        if (error instanceof Failure && error.code === 'UNAUTHENTICATED') end();
+      });
+    for (const call of this.#running.all) if (!call.revoked) check(call, () => call.revoke());
+    for (const [outgoing, call] of this.#slowResponses) if (!outgoing.destroyed) check(call, () => outgoing.destroy());
   }
 
   /** Includes a response that takes long to send in `revalidate`. */
@@ -369,7 +372,7 @@ export class RequestPipeline<Context> {
     const { session, incoming, actor } = request;
     if (this.#options.access.isValid(session)) return undefined;
     return (async () => {
-      const current = await this.#authenticate(incoming, actor.address);
+      const current = await this.#sessionOf(incoming, actor.address);
       if (!isDeepStrictEqual(current.principal, session.principal)) throw revoked();
       request.session = current;
     })();
@@ -417,14 +420,18 @@ export class RequestPipeline<Context> {
   /** Returns a promise only when a password hash or a signature must be computed. */
   #authenticate(incoming: IncomingMessage, address: string): Session | Promise<Session> {
     try {
-      const authorization = this.#options.forwarding?.authorizationOf(incoming) ?? authorizationOf(incoming);
-      if (authorization === null)
-        throw new Failure('UNAUTHENTICATED', 'the request has more than one Authorization header');
-      const session = this.#options.access.authenticate(authorization, address);
+      const session = this.#sessionOf(incoming, address);
       return session instanceof Promise ? session.catch((error: unknown) => this.#refused(address, error)) : session;
     } catch (error) {
       return this.#refused(address, error);
     }
+  }
+
+  #sessionOf(incoming: IncomingMessage, address: string): Session | Promise<Session> {
+    const authorization = this.#options.forwarding?.authorizationOf(incoming) ?? authorizationOf(incoming);
+    if (authorization === null)
+      throw new Failure('UNAUTHENTICATED', 'the request has more than one Authorization header');
+    return this.#options.access.authenticate(authorization, address);
   }
 
   /** Failed authentication counts against the rate limit of the address; RATE_LIMITED takes precedence over the error. */

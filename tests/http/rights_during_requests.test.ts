@@ -6,8 +6,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { Session } from '../../src/access/authentication/authenticator.ts';
 import { engineWith } from '../../src/engines/derived_engine.ts';
 import type { Engine, EngineWarehouse } from '../../src/engines/port/engine.ts';
+import type { RequestAuthorizer } from '../../src/http/request_pipeline.ts';
+import { Failure } from '../../src/standard/failure.ts';
 import { newPerson, newToken, type Person } from '../access/people.ts';
 import { filesIn } from '../backups/backing_up.ts';
 import { eventually } from '../deadline.ts';
@@ -27,12 +30,23 @@ const held = (engine: EngineWarehouse): EngineWarehouse =>
   });
 
 const backups = mkdtempSync(join(tmpdir(), 'tabularium-rights-'));
+/** Called when a password is to be checked. */
+let onPassword = (): void => {};
+const wrapAuthorizer = (authorizer: RequestAuthorizer): RequestAuthorizer =>
+  Object.assign(Object.create(authorizer) as RequestAuthorizer, {
+    authenticate(...[authorization, address]: Parameters<RequestAuthorizer['authenticate']>) {
+      if (authorization?.startsWith('Basic ')) onPassword();
+      return authorizer.authenticate(authorization, address);
+    },
+    isValid: (session: Session) => authorizer.isValid(session),
+  });
+
 let server: TestServer;
 /** A second one who runs statements, because a principal without any is not made to wait for those of one other. */
 let occupant: Person;
 before(async () => {
   const wrapEngine = (engine: Engine): Engine => ({ ...engine, open: (options) => held(engine.open(options)) });
-  server = await start({ queueWaitMs: 600_000, backupDirectories: backups }, { wrapEngine });
+  server = await start({ queueWaitMs: 600_000, backupDirectories: backups }, { wrapEngine, wrapAuthorizer });
   (await server.put('/api/v2/databases/other')).is(201);
   occupant = await newPerson(server, 'occupant', [
     ['use', '/warehouses/default'],
@@ -185,11 +199,16 @@ test('nobody gets a token of a user under the name of another one', async () => 
   (await server.get(`${userOf(person)}/tokens/stolen`)).is(404, 'OBJECT_NOT_FOUND');
 });
 
+/** Gives a person a password. Returns the header for it. */
+async function passwordOf(person: Person): Promise<string> {
+  (await server.patch(userOf(person), { password: 'correct horse battery' })).is(200);
+  return `Basic ${Buffer.from(`${person.name}:correct horse battery`).toString('base64')}`;
+}
+
 test('a request with a password or a renewed grant continues when credentials of others end', async () => {
   const { tables, person } = await scene();
-  (await server.patch(userOf(person), { password: 'correct horse battery' })).is(200);
+  const authorization = await passwordOf(person);
   const { name } = person;
-  const authorization = `Basic ${Buffer.from(`${name}:correct horse battery`).toString('base64')}`;
   const privilege = { privilege: 'write', on: `${tables}/own` };
   const inserted = await interrupted({ ...insertInto(tables), authorization }, async () => {
     await revoke(person, 'write');
@@ -259,6 +278,27 @@ test('rows that waited for the warehouse are inserted only with the rights of th
     );
     assert.equal(await rowsIn(made.tables), 0);
   }
+});
+
+test('a running request does not end because its password cannot be checked now', async () => {
+  const { tables, person } = await scene();
+  const authorization = await passwordOf(person);
+  const answer = await whileQueued(
+    () => interrupted({ ...insertInto(tables), authorization }, async () => {}),
+    async () => {
+      const { promise: refused, resolve } = Promise.withResolvers<void>();
+      onPassword = () => {
+        resolve();
+        throw new Failure('RATE_LIMITED', 'too many passwords wait to be checked');
+      };
+      // Another role or user, after which passwords are checked again.
+      await newPerson(server, `since_${person.name}`, []);
+      await refused;
+      onPassword = () => {};
+    },
+  );
+  assert.equal(answer.status, 201, answer.body);
+  assert.equal(await rowsIn(tables), 1);
 });
 
 test('a statement that waited for the warehouse runs only with the rights of then', async () => {
