@@ -7,7 +7,7 @@ import { bodyOf, type Parameters } from '../../standard/parameters.ts';
 import { hasBody, type ReceivedBody, readBody } from './body.ts';
 import type { BodyBudget } from './body_budget.ts';
 import { type BodyForm, checkedBody, fieldsOf, textFieldOf, textFieldOfEmpty } from './body_text.ts';
-import type { BodyThreads } from './body_threads.ts';
+import { type BodyThreads, disconnected } from './body_threads.ts';
 
 export interface BodyLimits {
   readonly requestBodyBytesMax: number;
@@ -53,8 +53,14 @@ export class Bodies {
 
   /** Receives the bytes. Returns a function that parses and checks them, once; it returns rows as a `RowSource` in their field. */
   async receive(request: BodyRequest): Promise<() => Promise<Fields>> {
-    const received = await this.#receive(request);
-    return () => this.#read(received, request);
+    let received = await this.#receive(request);
+    const { outgoing } = request;
+    if (!received?.isLarge) return () => this.#read(received, request);
+    // It may wait for minutes until it is parsed.
+    outgoing.once('close', () => {
+      received = undefined;
+    });
+    return () => (outgoing.destroyed ? Promise.reject(disconnected()) : this.#read(received, request));
   }
 
   async #read(received: ReceivedBody | undefined, request: BodyRequest): Promise<Fields> {
@@ -106,14 +112,8 @@ export class Bodies {
     const { rowsIn } = endpoint;
     const [withName, withoutName] = this.#schemasOf(endpoint);
     const schema = hasNameInPath ? withoutName : withName;
-    const { body, rows } = await this.#options.threads.read(principalId, {
-      blocks,
-      bytes,
-      form,
-      schema,
-      rowsIn,
-      digested,
-    });
+    const work = { blocks, bytes, form, schema, rowsIn, digested };
+    const { body, rows } = await this.#options.threads.read(principalId, work, outgoing);
     if ('content' in body) return fieldsOf(body.content, form.textField, body.wideNumbers);
     if (outgoing.destroyed) rows.release();
     else outgoing.once('close', () => rows.release());

@@ -1,6 +1,7 @@
 // Worker threads that parse and check large bodies, so that the main thread stays responsive: their number, memory and time limits.
 // See body_thread.ts for the work. Bytes and files are passed between threads, never parsed values.
 import { randomUUID } from 'node:crypto';
+import type { EventEmitter } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -62,6 +63,9 @@ export interface BodyThreadsOptions {
   readonly heldMsMax: number;
 }
 
+/** Emits `close` when it disconnects. */
+type Client = Pick<EventEmitter, 'once' | 'off'>;
+
 interface WaitingBody {
   readonly principalId: string;
   readonly begin: () => void;
@@ -85,9 +89,16 @@ export class BodyThreads {
     this.#options = options;
   }
 
-  /** Throws the failures of the body check, BODY_TOO_LARGE and SERVER_BUSY. The rows hold the thread until they are read. */
-  async read(principalId: string, work: BodyWork): Promise<{ readonly body: ReadBody; readonly rows: ThreadRows }> {
-    const thread = await this.#acquire(principalId);
+  /**
+   * Throws the failures of the body check, BODY_TOO_LARGE, SERVER_BUSY, and STATEMENT_CANCELLED if the client disconnects before there is a
+   * thread. The rows hold the thread until they are read.
+   */
+  async read(
+    principalId: string,
+    work: BodyWork,
+    client: Client,
+  ): Promise<{ readonly body: ReadBody; readonly rows: ThreadRows }> {
+    const thread = await this.#acquire(principalId, client);
     const rows = new ThreadRows(thread, this.#options, () => this.#release(thread, principalId));
     try {
       const body = (await thread.request(
@@ -107,9 +118,19 @@ export class BodyThreads {
     await Promise.all([...this.#all].map((thread) => thread.end()));
   }
 
-  async #acquire(principalId: string): Promise<BodyThread> {
+  async #acquire(principalId: string, client: Client): Promise<BodyThread> {
     if (this.#hasRoom(principalId)) this.#busy.push(principalId);
-    else await this.#turn(principalId);
+    else await this.#turn(principalId, client);
+    try {
+      return this.#thread();
+    } catch (error) {
+      this.#leave(principalId);
+      throw error;
+    }
+  }
+
+  /** Throws what the system refuses a new thread with. */
+  #thread(): BodyThread {
     for (let idle = this.#idle.pop(); idle; idle = this.#idle.pop()) {
       if (!idle.ended) return idle.markBusy();
       this.#all.delete(idle);
@@ -124,21 +145,25 @@ export class BodyThreads {
     return hasPlace(this.#busy, principalId, this.#options.threadsMax);
   }
 
-  #turn(principalId: string): Promise<void> {
+  async #turn(principalId: string, client: Client): Promise<void> {
     const { timeoutMs } = this.#options;
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-        const message = `timed out after ${timeoutMs / 1000} s waiting for other large bodies to be read; retry later`;
-        reject(new Failure('SERVER_BUSY', message));
-      }, timeoutMs);
-      const begin = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const waiting = { principalId, begin };
-      this.#waiting.push(waiting);
-    });
+    const { promise: begun, resolve: begin, reject } = Promise.withResolvers<void>();
+    const waiting = { principalId, begin };
+    const end = (failure: Failure) => {
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      reject(failure);
+    };
+    const late = `timed out after ${timeoutMs / 1000} s waiting for other large bodies to be read; retry later`;
+    const timer = setTimeout(() => end(new Failure('SERVER_BUSY', late)), timeoutMs);
+    const onClose = () => end(disconnected());
+    client.once('close', onClose);
+    this.#waiting.push(waiting);
+    try {
+      await begun;
+    } finally {
+      clearTimeout(timer);
+      client.off('close', onClose);
+    }
   }
 
   #release(thread: BodyThread, principalId: string): void {
@@ -150,6 +175,11 @@ export class BodyThreads {
         this.#all.delete(thread);
       });
     }
+    this.#leave(principalId);
+  }
+
+  /** Leaves a place to those who wait. */
+  #leave(principalId: string): void {
     this.#busy.splice(this.#busy.indexOf(principalId), 1);
     for (const waiting of [...this.#waiting]) {
       if (!this.#hasRoom(waiting.principalId)) continue;
@@ -159,6 +189,10 @@ export class BodyThreads {
     }
   }
 }
+
+/** The failure of a request whose client has disconnected before its body, or the rows in it, were read. */
+export const disconnected = () =>
+  new Failure('STATEMENT_CANCELLED', 'the client disconnected before its body was read completely');
 
 /** Rows that a thread keeps for one request. */
 export class ThreadRows implements RowSource {
@@ -204,7 +238,7 @@ export class ThreadRows implements RowSource {
     clearTimeout(this.#timer);
     if (this.#isLate)
       throw new Failure('SERVER_BUSY', `the rows were not needed within ${this.#heldMsMax / 1000} s and were dropped`);
-    if (!this.#thread) throw new Failure('STATEMENT_CANCELLED', 'the client disconnected before its rows were read');
+    if (!this.#thread) throw disconnected();
     try {
       return (await this.#thread.request({ kind: 'rows', columns, version, file: this.#file })) as
         | RowsBatch
