@@ -80,6 +80,7 @@ export class TaskRunner {
   #timer: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
   #lapseCheck: NodeJS.Timeout | undefined;
+  #takingOver: Promise<void> | undefined;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -162,6 +163,7 @@ export class TaskRunner {
   /** Requeues or ends tasks that have lost their runner. */
   async #takeOver(): Promise<void> {
     for (const row of await this.#leases.abandoned(new Set(this.#running.keys()))) {
+      if (this.stopping) return;
       const outcome = afterCrash(taskRecord(row), this.#kinds.get(row.type));
       if (this.#mustAsk(row, outcome)) this.#takeOverWhenDecided(row, outcome);
       else await this.#settle(row, outcome);
@@ -190,30 +192,42 @@ export class TaskRunner {
     if (now && isTerminal(now.state)) this.#options.ended(now, true);
   }
 
-  #scheduleHeartbeat(): void {
-    this.#heartbeat = setTimeout(() => void this.#renewLeases(), this.#options.heartbeatEveryMs).unref();
+  /** Not waited for: the tasks of a dead runner may be many, and the leases of this one are renewed meanwhile. */
+  #startTakeOver(): void {
+    this.#takingOver ??= this.#takeOver()
+      .then(() => this.notify())
+      .catch((error) => this.#observe({ kind: 'backgroundError', what: 'take over tasks', error }))
+      .finally(() => {
+        this.#takingOver = undefined;
+      });
   }
 
-  /** The heartbeat: renews leases, applies cancellations by other servers, and takes over tasks of dead runners. */
-  async #renewLeases(): Promise<void> {
-    const heldTasks = [...this.#running.values()].filter((task) => task.isHeld);
+  #scheduleHeartbeat(): void {
+    this.#heartbeat = setTimeout(() => void this.#beat(), this.#options.heartbeatEveryMs).unref();
+  }
+
+  async #beat(): Promise<void> {
     try {
-      if (heldTasks.length > 0) {
-        const leasedAt = performance.now();
-        const states = await this.#leases.renew(heldTasks.map(({ record }) => record.taskId));
-        for (const task of heldTasks) {
-          const state = states.get(task.record.taskId);
-          if (state === undefined) task.controller.abort(new LeaseLost());
-          else task.leasedAt = leasedAt;
-          if (state === 'cancelling') task.controller.abort(new Cancelled());
-        }
-      }
-      await this.#takeOver();
-      this.notify();
+      await this.#renewLeases();
+      this.#startTakeOver();
     } catch (error) {
       this.#observe({ kind: 'backgroundError', what: 'renew the leases of tasks', error });
     }
     if (this.#state === 'started') this.#scheduleHeartbeat();
+  }
+
+  /** Also applies cancellations by other servers. */
+  async #renewLeases(): Promise<void> {
+    const heldTasks = [...this.#running.values()].filter((task) => task.isHeld);
+    if (heldTasks.length === 0) return;
+    const leasedAt = performance.now();
+    const states = await this.#leases.renew(heldTasks.map(({ record }) => record.taskId));
+    for (const task of heldTasks) {
+      const state = states.get(task.record.taskId);
+      if (state === undefined) task.controller.abort(new LeaseLost());
+      else task.leasedAt = leasedAt;
+      if (state === 'cancelling') task.controller.abort(new Cancelled());
+    }
   }
 
   async stop(deadlineMs: number): Promise<void> {

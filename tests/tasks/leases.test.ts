@@ -67,6 +67,13 @@ function withCut(store: Store, cut: { until: Promise<void> }): Store {
   });
 }
 
+/** A store that answers no query outside of transactions while it is slow. */
+function withSlowReads(store: Store, slow: { until: Promise<void> }): Store {
+  const transformResult = async <R>({ result }: { readonly result: R }) => slow.until.then(() => result);
+  const db = store.db.withPlugin({ transformQuery: ({ node }) => node, transformResult });
+  return new Proxy(store, { get: (target, key) => (key === 'db' ? db : Reflect.get(target, key, target)) });
+}
+
 /** A runner whose tasks end when `ends` is called, or when they are aborted; then when `stopping` has resolved. */
 async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, options: RunnerOptions = {}) {
   const { attemptsMax = 3, runnersMax = 1, stopping = Promise.resolve(), fails = 0 } = options;
@@ -196,6 +203,25 @@ test('a runner that the store does not answer aborts its work when its lease has
   assert.equal((await row(alone.store, alone.taskId)).attempt, 1, 'no attempt is lost');
   alone.cutRunner.ends('again');
   assert.deepEqual((await alone.cutRunner.tasks.wait(alone.taskId, soonMs))?.result, { by: 'again' });
+});
+
+test('a runner renews its leases however long it takes over the tasks of others', async () => {
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const slow = { until: Promise.resolve() };
+  const only = await runner(withSlowReads(store, slow), clock, beatMs);
+  const { taskId } = await only.tasks.submit(work());
+  await untilTrue(() => only.startOrder.length === 1, 'it begins');
+  const { promise, resolve: answer } = Promise.withResolvers<void>();
+  slow.until = promise;
+  for (let n = 0; n < 3; n++) {
+    clock.now += leaseMs / 2;
+    const expectedEnd = clock.now + leaseMs;
+    await untilTrue(async () => (await row(store, taskId)).lease_until === expectedEnd, 'the lease follows');
+  }
+  answer();
+  only.ends('only');
+  assert.deepEqual((await only.tasks.wait(taskId, soonMs))?.result, { by: 'only' });
 });
 
 test('a start whose commit was not answered is found when its lease has expired, by the same runner too', async () => {
