@@ -1,4 +1,5 @@
-// Schedules: determines the next time of each and runs it then, across restarts and clock changes. See schedule_runs.ts for a run.
+// Schedules: determines the next time of each and runs it then, across restarts and clock changes. See due_runs.ts for which of them run
+// at the same time, schedule_runs.ts for a run.
 
 import assert from 'node:assert/strict';
 import type { Transaction } from 'kysely';
@@ -11,6 +12,7 @@ import { Failure } from '../standard/failure.ts';
 import { BatchedLookups } from '../store/batched_lookups.ts';
 import { hasNextRun } from '../store/index_conditions.ts';
 import type { Schema } from '../store/schema.ts';
+import { type DueRun, DueRuns } from './due_runs.ts';
 import { type ScheduleSecrets, type ScheduleSpec, type SubmitCall, scheduleSecretOf } from './schedule.ts';
 import { ScheduleRuns, type ScheduleRunsOptions, type ScheduleTimes, setRow, timesFrom } from './schedule_runs.ts';
 
@@ -26,18 +28,21 @@ const sharedPollEveryMs = 2_000;
 /** If the clock is set back by more than this, times are computed again from it, and repeated times are run again. */
 export const clockSetBackMsMin = dayMs;
 const pageMax = 100;
-/** The maximum number of schedules that run concurrently. */
-const concurrencyMax = 8;
 
 export class Schedules {
   readonly #options: SchedulesOptions;
   readonly #times: BatchedLookups<ScheduleTimes>;
   #runs: ScheduleRuns | undefined;
   readonly #clock: () => number;
+  readonly #due = new DueRuns((due) => this.#run(due));
   #timer: NodeJS.Timeout | undefined;
+  /** In the time of `performance.now`. */
+  #timerAt = 0;
   #started = false;
-  #dispatching: Promise<void> | undefined;
-  #dispatchAgain = false;
+  #polling: Promise<void> | undefined;
+  #pollAgain = false;
+  /** The time up to which due times were found. */
+  #foundUntil = 0;
 
   constructor(options: SchedulesOptions) {
     this.#options = options;
@@ -102,58 +107,72 @@ export class Schedules {
     return this.#runs.runNow(id, this.#clock(), caller);
   }
 
+  /** Waits for runs that have begun. */
   async stop(): Promise<void> {
     this.#started = false;
     clearTimeout(this.#timer);
-    await this.#dispatching;
+    await Promise.all([this.#polling, this.#due.stop()]);
   }
 
   /** Submits the tasks of all due times. */
   async dispatch(): Promise<void> {
-    this.#dispatchAgain = true;
-    this.#dispatching ??= this.#dispatchUntilDone().finally(() => {
-      this.#dispatching = undefined;
-    });
-    await this.#dispatching;
+    await this.#poll();
+    await this.#due.ended();
   }
 
-  async #dispatchUntilDone(): Promise<void> {
-    while (this.#dispatchAgain) {
-      this.#dispatchAgain = false;
+  /** Begins the runs of all due times, and determines the time of the next poll. */
+  async #poll(): Promise<void> {
+    this.#pollAgain = true;
+    this.#polling ??= this.#pollUntilDone();
+    await this.#polling;
+  }
+
+  async #pollUntilDone(): Promise<void> {
+    while (this.#pollAgain) {
+      this.#pollAgain = false;
+      this.#foundUntil = this.#clock();
       try {
-        await this.#adjustToClock();
-        await this.#runDue();
+        await this.#adjustToClock(this.#foundUntil);
+        await this.#beginDue(this.#foundUntil);
       } catch (error) {
         this.#options.observe({ kind: 'backgroundError', what: 'run due schedules', error });
       }
+      await this.#scheduleNextPoll();
     }
+    this.#polling = undefined;
   }
 
+  /** At the latest: a poll that is to come earlier remains. */
   #pollAfter(ms: number): void {
+    const at = performance.now() + ms;
+    if (!this.#started || (this.#timer && this.#timerAt <= at)) return;
     clearTimeout(this.#timer);
-    if (!this.#started) return;
-    this.#timer = setTimeout(() => void this.dispatch().then(() => this.#scheduleNextPoll()), ms).unref();
+    this.#timerAt = at;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      void this.#poll();
+    }, ms).unref();
   }
 
   async #scheduleNextPoll(): Promise<void> {
+    if (!this.#started) return;
     const { store, observe } = this.#options;
+    // Earlier times run, or could not be run.
     const next = await store.db
       .selectFrom('schedule_times')
       .select('next_at')
       .where(hasNextRun)
+      .where('next_at', '>', this.#foundUntil)
       .orderBy('next_at')
       .limit(1)
       .executeTakeFirst()
       .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'run due schedules', error }));
     const wait = (next?.next_at ?? Number.POSITIVE_INFINITY) - this.#clock();
-    // Times that are already due could not be run.
-    const everyMs = store.isShared ? sharedPollEveryMs : pollEveryMs;
-    this.#pollAfter(wait <= 0 ? everyMs : Math.min(everyMs, wait));
+    this.#pollAfter(Math.min(store.isShared ? sharedPollEveryMs : pollEveryMs, Math.max(wait, 0)));
   }
 
   /** Recomputes times that were computed from a wrong clock. */
-  async #adjustToClock(): Promise<void> {
-    const now = this.#clock();
+  async #adjustToClock(now: number): Promise<void> {
     const { store } = this.#options;
     const outdated = await store.db
       .selectFrom('schedule_times')
@@ -167,28 +186,29 @@ export class Schedules {
       });
   }
 
-  async #runDue(): Promise<void> {
-    const now = this.#clock();
+  async #beginDue(now: number): Promise<void> {
     const { db } = this.#options.store;
     for (let after = ''; ; ) {
       const due = await db
         .selectFrom('schedule_times')
-        .select('object_id')
+        .innerJoin('objects', 'objects.id', 'object_id')
+        .select(['object_id', 'owner'])
         .where(hasNextRun)
         .where('next_at', '<=', now)
         .where('object_id', '>', after)
         .orderBy('object_id')
         .limit(pageMax)
         .execute();
-      for (let i = 0; i < due.length; i += concurrencyMax)
-        await Promise.all(due.slice(i, i + concurrencyMax).map(({ object_id }) => this.#run(object_id, now)));
+      if (!this.#started) return;
+      for (const { object_id: id, owner } of due) this.#due.add({ id, owner, now });
+      this.#due.begin();
       after = due.at(-1)?.object_id ?? after;
       if (due.length < pageMax) return;
     }
   }
 
   /** Never rejects: a run that fails is retried at the next poll. */
-  async #run(id: string, now: number): Promise<void> {
+  async #run({ id, now }: DueRun): Promise<void> {
     const { store, observe } = this.#options;
     try {
       await this.#runs?.run(id, now);
@@ -201,6 +221,7 @@ export class Schedules {
           observe({ kind: 'backgroundError', what: 'record the error of a schedule', error: storeError }),
         );
     }
+    await this.#scheduleNextPoll();
   }
 }
 
