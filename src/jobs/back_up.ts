@@ -7,6 +7,8 @@ export function backUpKind(backups: Backups): TaskKind<'backup'> {
     type: backupTask,
     attemptsMax: 10,
     actsAsPrincipal: true,
+    // Repairs find the directory of the backup by it (recorded_targets.ts).
+    isNeededAfterEnd: true,
     run: (task, context) => backups.run(task, context),
     ended: (task) => backups.settle(task),
     removed: (task) => backups.settle(task),

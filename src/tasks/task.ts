@@ -131,6 +131,8 @@ export interface TaskKind<T extends string = string> {
   readonly actsAsPrincipal?: boolean;
   /** The server on which it succeeded has its result in the data directory, even if any server may run it. */
   readonly leavesResult?: boolean;
+  /** What it made is found by it after its end: it counts towards a limit of its own for being deleted before its retention time. */
+  readonly isNeededAfterEnd?: boolean;
   /** Absent: tasks of this type are only adopted or recorded, and fail with TASK_INTERRUPTED when their process dies. */
   run?(task: TaskRecord<T>, context: TaskContext): Promise<ResultOf<T>>;
   /** Whether the work of a task counts although it has not ended: then it is too late to cancel it, and it runs until it has succeeded. */

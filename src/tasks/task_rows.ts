@@ -1,5 +1,5 @@
 // Rows of tasks in the store: inserts and reads them, and moves them between states. See tasks.ts for when.
-import type { Kysely, Selectable, Transaction } from 'kysely';
+import type { Kysely, RawBuilder, Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
@@ -86,9 +86,10 @@ export const textColumns = ['request', 'result', 'error'] as const;
 export const bytesOfRow = (row: TaskRow): number =>
   textColumns.reduce((bytes, column) => bytes + Buffer.byteLength(row[column] ?? ''), 0);
 
-/** The sizes of the ended tasks of a principal, newest first. */
+/** The sizes of the ended tasks of a principal that meet a condition, newest first. */
 export function sizesOfEnded(
   db: Kysely<Schema>,
+  which: RawBuilder<boolean>,
   { owner, after, limit }: { readonly owner: string; readonly after: string | undefined; readonly limit: number },
 ): Promise<{ readonly key: string; readonly bytes: number }[]> {
   let query = db
@@ -96,6 +97,7 @@ export function sizesOfEnded(
     .select(['task_id as key', bytesOf(textColumns).as('bytes')])
     .where('owner', '=', owner)
     .where('state', 'in', terminalStates)
+    .where(which)
     .orderBy('task_id', 'desc')
     .limit(limit);
   if (after !== undefined) query = query.where('task_id', '<', after);

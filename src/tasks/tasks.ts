@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
-import { RetainedBytes, retainedBytesMax } from '../access/limits/retained_bytes.ts';
+import { RetainedBytes, type RetainedRows, retainedBytesMax } from '../access/limits/retained_bytes.ts';
 import { dayMs } from '../model/durations.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
@@ -14,6 +14,7 @@ import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Change } from '../store/changes/change.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
+import { hasPendingNotification } from '../store/index_conditions.ts';
 import { LeaseHolder } from '../store/leases.ts';
 import { type Batch, readBatch } from '../store/row_batches.ts';
 import type { Schema } from '../store/schema.ts';
@@ -67,7 +68,7 @@ export interface TasksOptions {
   /** This process; by default the only one that uses the store. */
   readonly holder?: LeaseHolder | undefined;
   readonly retentionDays: number;
-  /** Of the ended tasks of one principal. */
+  /** Of the ended tasks of one principal, and again of those that are still needed. */
   readonly ownerBytesMax?: number | undefined;
   /** By which the servers of a shared store learn of ends and cancellations by others. */
   readonly changes?: Pick<ChangeFeed, 'append' | 'follow'> | undefined;
@@ -105,7 +106,7 @@ export class Tasks {
   readonly #store: Store;
   readonly #kinds = new Map<string, TaskKind>();
   readonly #retentionMs: number;
-  readonly #retained: RetainedBytes;
+  readonly #retained: readonly RetainedBytes[];
   readonly #requireRoom: TasksOptions['requireRoom'];
   readonly #observe: Observe;
   readonly #clock: () => number;
@@ -125,13 +126,8 @@ export class Tasks {
     this.#clock = options.clock ?? Date.now;
     this.#trail = options.trail ?? noTrail;
     this.#retentionMs = options.retentionDays * dayMs;
-    this.#retained = new RetainedBytes(options.ownerBytesMax ?? retainedBytesMax, {
-      sizes: (owner, after, limit) => sizesOfEnded(this.#store.db, { owner, after, limit }),
-      removeFrom: async (owner, key) => {
-        const endedBefore = this.#clock() - justEndedMs;
-        await this.#removeEnded(sql`owner = ${owner} and task_id <= ${key} and ended_at < ${endedBefore}`);
-      },
-    });
+    const { ownerBytesMax = retainedBytesMax } = options;
+    this.#retained = [true, false].map((isNeeded) => new RetainedBytes(ownerBytesMax, this.#endedRows(isNeeded)));
     this.#requireRoom = options.requireRoom;
     this.#webhooks = options.webhooks;
     this.#submissions = new GroupedWrites(options.store);
@@ -480,9 +476,28 @@ export class Tasks {
 
   /** Removes the oldest tasks of a principal whose ended ones occupy too much. */
   #retain(row: TaskRow): void {
-    this.#retained
-      .written(row.owner, bytesOfRow(row))
-      .catch((error) => this.#observe({ kind: 'backgroundError', what: 'delete the oldest tasks', error }));
+    for (const retained of this.#retained)
+      retained
+        .written(row.owner, bytesOfRow(row))
+        .catch((error) => this.#observe({ kind: 'backgroundError', what: 'delete the oldest tasks', error }));
+  }
+
+  /** `isNeeded`: those that are needed after their end, because their webhook is to be sent or what they made is found by them; or the others. */
+  #endedRows(isNeeded: boolean): RetainedRows {
+    const which = () => {
+      const kinds = [...this.#kinds.values()].filter((kind) => kind.isNeededAfterEnd);
+      const reasons = [hasPendingNotification, ...kinds.map(({ type }) => sql<boolean>`type = ${type}`)];
+      const needed = sql<boolean>`(${sql.join(reasons, sql` or `)})`;
+      return isNeeded ? needed : sql<boolean>`not ${needed}`;
+    };
+    return {
+      sizes: (owner, after, limit) => sizesOfEnded(this.#store.db, which(), { owner, after, limit }),
+      removeFrom: async (owner, key) => {
+        const endedBefore = this.#clock() - justEndedMs;
+        const oldest = sql`owner = ${owner} and task_id <= ${key} and ended_at < ${endedBefore}`;
+        await this.#removeEnded(sql`${which()} and ${oldest}`);
+      },
+    };
   }
 
   #ended(row: TaskRow, abandoned: boolean): void {

@@ -1,4 +1,4 @@
-// Webhooks of several owners on one server: those of one, to hosts that do not respond, delay no one else's.
+// Webhooks of several owners on one server: those of one, to hosts that do not respond, delay no one else's, and what they occupy is limited.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { openSecrets } from '../../src/access/secrets/secrets.ts';
 import { hostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { hasPendingNotification } from '../../src/store/index_conditions.ts';
 import { headsOfOwners } from '../../src/tasks/heads_of_owners.ts';
-import { Tasks } from '../../src/tasks/tasks.ts';
+import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
 import { Webhooks } from '../../src/tasks/webhooks.ts';
 import { eventually } from '../deadline.ts';
 import { storesOf } from '../stores.ts';
@@ -30,7 +30,7 @@ async function newReceiver(): Promise<Receiver> {
 }
 
 /** A server whose webhooks are not yet sent. `end`: tasks of an owner end, with a webhook. */
-async function prepared() {
+async function prepared(options: Partial<TasksOptions> = {}) {
   const statements: string[] = [];
   const { store } = await stores.open({ inject: ({ sql }) => void statements.push(sql) });
   cleanUps.push(() => store.close());
@@ -40,12 +40,13 @@ async function prepared() {
   const times = { retryPauseMs: 1_000_000, responseTimeoutMs: 1_000_000 };
   const webhooks = new Webhooks({ store, secrets, rules, observe, ...times });
   cleanUps.push(() => webhooks.stop());
-  const tasks = new Tasks({ store, runnersMax: 1, retentionDays: 1, webhooks });
+  const tasks = new Tasks({ store, runnersMax: 1, retentionDays: 1, webhooks, ...options });
   const error = { code: 'SQL_INVALID', message: 'no' } as const;
-  const end = (owner: string, receiver: Receiver, count = 1) =>
+  const end = (owner: string, receiver: Receiver | undefined, count = 1, text = '') =>
     store.transaction(async (tx) => {
       const principal = { id: owner, name: owner };
-      const request = { type: 'work', principal, target: '/x', request: {}, notify: { url: receiver.url } };
+      const notify = receiver && { url: receiver.url };
+      const request = { type: 'work', principal, target: '/x', request: { text }, notify };
       const ids: string[] = [];
       for (let i = 0; i < count; i++) ids.push(await tasks.recordFailed(request, error, tx));
       return ids;
@@ -57,7 +58,7 @@ async function prepared() {
       .where('task_id', '=', taskId ?? '');
     return (await row.executeTakeFirstOrThrow()).notify_at;
   };
-  return { store, webhooks, end, dueAt, statements };
+  return { store, tasks, webhooks, end, dueAt, statements };
 }
 
 test('an owner whose webhooks are not answered has eight at a time, and others are notified at once', async () => {
@@ -115,6 +116,24 @@ test('webhooks that wait for a host are paused together, while those of others a
   // Those of the ends of the tasks are of one task each.
   assert.equal(single.length, 251);
   assert(pauses.length - single.length < 10, `${pauses.length - single.length} updates`);
+});
+
+test('tasks whose webhook is to be sent are deleted before their retention time only beyond a limit of their own', async () => {
+  let now = Date.now();
+  const { tasks, end } = await prepared({ ownerBytesMax: 100_000, clock: () => now });
+  const text = 'ä'.repeat(12_000);
+  const receiver = await newReceiver();
+  const ids = async () => (await tasks.list({ limit: 100 })).items.map(({ taskId }) => taskId).toReversed();
+  const eventuallyDeleted = (remaining: readonly string[]) =>
+    eventually('the others are deleted', async () => JSON.stringify(await ids()) === JSON.stringify(remaining));
+  const waiting = await end('ann', receiver, 1, text);
+  await end('ann', undefined, 9, text);
+  now += 61_000;
+  const last = [...(await end('ann', undefined, 4, text))];
+  await eventuallyDeleted([...waiting, ...last]);
+  await end('ann', receiver, 9, text);
+  now += 61_000;
+  await eventuallyDeleted([...last, ...(await end('ann', receiver, 4, text))]);
 });
 
 if (stores.name === 'SQLite')
