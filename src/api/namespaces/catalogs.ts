@@ -85,7 +85,7 @@ export const catalogsApi = category({
     update: update({
       summary: 'Changes comment, properties or owner of a catalog.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['CHANGE_IN_PROGRESS'],
+      codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
       body: strictObject({ ...describedBody }),
       example: { body: { comment: 'Raw data of 2026', expectedVersion: 1 } },
     }),

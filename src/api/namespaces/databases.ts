@@ -74,7 +74,7 @@ export const databasesApi = category({
     update: update({
       summary: 'Changes comment, properties or owner of a database.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['CHANGE_IN_PROGRESS'],
+      codes: [...changeCodes],
       body: strictObject({ ...describedBody }),
       example: { body: { comment: null, properties: { team: 'finance' } } },
     }),

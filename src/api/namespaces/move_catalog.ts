@@ -1,6 +1,7 @@
 // The declaration of `move` of a catalog. See move_result.ts for the result of its task.
 import { strictObject, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
+import { engineCodes } from '../fields.ts';
 import { taskFields } from '../task_fields.ts';
 
 export const retainSecondsDefault = 86_400;
@@ -17,7 +18,7 @@ export const moveCatalogApi = action('object', {
   description:
     'Always a task (202). The catalog can be read and written meanwhile; definitions cannot be changed (`CHANGE_IN_PROGRESS`). Tables that were written while they were copied are copied again in rounds. Then writes are refused with `CHANGE_IN_PROGRESS` for at most `pauseSeconds`: the rest is copied, both engines prove each table by its row count and the checksums of its columns, and one transaction switches the catalog. Names, grants, owners, comments, properties, statistics, saved objects and schedules stay. A cancelled or failed move leaves the catalog where it was. With `dryRun` nothing is moved: the result says what would not carry over, how much it is and how long it would take.',
   permission: { privilege: 'alter', on: 'object' },
-  codes: ['MOVE_NOT_POSSIBLE', 'OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+  codes: ['MOVE_NOT_POSSIBLE', 'OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes],
   body: strictObject({
     warehouse: Type.String({ minLength: 1, maxLength: 128, description: 'The warehouse to move to.' }),
     dryRun: Type.Optional(Type.Boolean({ default: false, description: 'Only report what a move would do.' })),

@@ -128,18 +128,19 @@ async function begin(
   return taskId;
 }
 
-/** Of tasks that have ended: such a copy may have the name of its catalog in the warehouse, in which another one could not get it. */
+/** Of tasks that have ended, or were deleted since: such a copy may have the name of its catalog in the warehouse, in which another one could not get it. */
 async function interruptedCopies(tx: Tx, warehouse: string): Promise<string[]> {
   const rows = await tx
     .selectFrom('intents')
     .innerJoin('objects', 'objects.id', 'intents.object_id')
-    .innerJoin('tasks', 'tasks.task_id', 'intents.task_id')
+    .leftJoin('tasks', 'tasks.task_id', 'intents.task_id')
     .select(['object_id', 'tasks.state'])
     .where('intents.warehouse', '=', warehouse)
+    .where('intents.task_id', 'is not', null)
     .where('verb', '=', 'create')
     .where('category', '=', 'catalogs')
     .execute();
-  return rows.filter(({ state }) => isTerminal(state)).map(({ object_id }) => object_id);
+  return rows.filter(({ state }) => state === null || isTerminal(state)).map(({ object_id }) => object_id);
 }
 
 export async function findMove(context: CatalogContext, taskId: string): Promise<CatalogMove | undefined> {

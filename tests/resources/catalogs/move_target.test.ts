@@ -92,7 +92,7 @@ test('a warehouse is not deleted while the dry run of a move to it has not ended
   await deletedLater('tried');
 });
 
-test('a warehouse that is suspended is not deleted while a move to it has left something', async () => {
+test('a warehouse that is suspended is not deleted, nor moved to, while a move to it has left something', async () => {
   await createWarehouses('asleep');
   await createCatalog('woken');
   (await server.post(`${warehouse('asleep')}/suspend`)).is(200);
@@ -103,7 +103,9 @@ test('a warehouse that is suspended is not deleted while a move to it has left s
     async () => (await server.get(String(accepted.result.uri))).at('startedAt') !== null,
   );
   await end(accepted);
+  (await server.delete(String(accepted.result.uri))).is(200);
   (await server.delete(warehouse('asleep'))).is(400, 'IN_USE', { openChanges: 1 });
+  (await move('default', { warehouse: 'asleep' })).is(503, 'WAREHOUSE_SUSPENDED');
   (await server.post(`${warehouse('asleep')}/resume`)).is(200);
   await services.catalog.recover();
   (await server.delete(warehouse('asleep'))).is(200, '0', { deleted: true });
