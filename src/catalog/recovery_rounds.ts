@@ -3,6 +3,7 @@
 // refused, until the feed of changes shows that it ended. See changes/intent_recovery.ts for the recovery of one change.
 import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../model/names.ts';
+import { withTimeout } from '../model/work/bounded_waits.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Change } from '../store/changes/change.ts';
 import type { ChangeFollower } from '../store/changes/change_feed.ts';
@@ -180,9 +181,7 @@ export class RecoveryRounds implements ChangeFollower {
     if (this.#isRoundRequested) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
-    const timer = setTimeout(resolve, ms);
-    await promise;
-    clearTimeout(timer);
+    await withTimeout(promise, ms);
     this.#wake = undefined;
   }
 

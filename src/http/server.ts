@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } fro
 import type { Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Privilege } from '../model/privileges.ts';
+import { withTimeout } from '../model/work/bounded_waits.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type ApiResponse, failureResponse } from '../standard/envelope.ts';
@@ -166,9 +167,7 @@ export class HttpServer<Context> {
     if (this.#active > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#idle = resolve;
-      const timer = setTimeout(resolve, deadlineMs);
-      await promise;
-      clearTimeout(timer);
+      await withTimeout(promise, deadlineMs);
     }
     this.#server.closeAllConnections();
     this.#connections.cut();

@@ -1,10 +1,10 @@
 // The work of every minute, also done at start: recovers interrupted changes, and removes what has expired and what a crash left
 // behind. Each part implements its own work.
-import { setTimeout as pause } from 'node:timers/promises';
 import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import { followClusterShapes } from '../jobs/cluster_shape.ts';
 import { settleDecommissions } from '../jobs/decommission_backend.ts';
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
+import { withTimeout } from '../model/work/bounded_waits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { renewEveryMs } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
@@ -80,10 +80,7 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       clearInterval(bucketTimer);
       stopTakingOver();
       stopFollowing();
-      const ended = new AbortController();
-      const late = pause(deadlineMs, undefined, { signal: ended.signal }).catch(() => {});
-      await Promise.race([Promise.all(running), late]);
-      ended.abort();
+      await withTimeout(Promise.all(running), deadlineMs);
     },
   };
 }

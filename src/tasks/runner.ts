@@ -2,6 +2,7 @@
 // shutdown it returns running tasks to the queue.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
+import { withTimeout } from '../model/work/bounded_waits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { type Lease, type LeaseHolder, ownLeaseMs } from '../store/leases.ts';
@@ -237,9 +238,7 @@ export class TaskRunner {
     clearInterval(this.#lapseCheck);
     const running = [...this.#running.values()];
     for (const task of running) task.controller.abort(new HandedBack());
-    const deadline = new AbortController();
-    const settled = Promise.all(running.map((task) => task.done)).then(() => deadline.abort());
-    await Promise.race([settled, pause(Math.max(0, deadlineMs - stopReserveMs), undefined, deadline).catch(() => {})]);
+    await withTimeout(Promise.all(running.map((task) => task.done)), Math.max(0, deadlineMs - stopReserveMs));
     // Tasks that do not stop in time are handed back too: their work ends with this process.
     for (const task of this.#running.values()) {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
@@ -264,16 +263,9 @@ export class TaskRunner {
 
   /** Without an answer in time the task keeps no runner waiting. */
   async #decidedInTime(task: TaskRecord, outcome: Outcome): Promise<Outcome> {
-    const late = new AbortController();
-    const unknown = () => undecided(task, outcome);
-    try {
-      return await Promise.race([
-        this.#decided(task, outcome, this.#options.retryPauseMs).catch(unknown),
-        pause(decidedMsMax, undefined, { ref: false, signal: late.signal }).then(unknown),
-      ]);
-    } finally {
-      late.abort();
-    }
+    const asked = this.#decided(task, outcome, this.#options.retryPauseMs);
+    const decided = await withTimeout(asked, decidedMsMax, { ref: false }).catch(() => undefined);
+    return decided ?? undecided(task, outcome);
   }
 
   #move(row: TaskRow, outcome: Outcome, held: Partial<Lease>): Promise<boolean> {

@@ -2,13 +2,13 @@
 // they run.
 
 import assert from 'node:assert/strict';
-import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { noTrail, type Trail } from '../access/audit/audit_log.ts';
 import { RetainedBytes, type RetainedRows, retainedBytesMax } from '../access/limits/retained_bytes.ts';
 import { dayMs } from '../model/durations.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
+import { withTimeout } from '../model/work/bounded_waits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
@@ -346,17 +346,10 @@ export class Tasks {
   async #isDecided(taskId: string): Promise<boolean> {
     const row = await readTask(this.#store.db, taskId);
     if (row?.state !== 'pending' || row.started_at === null) return false;
-    const asked = this.#kinds.get(row.type)?.isDecided?.(taskRecord(row)) ?? false;
-    const late = new AbortController();
-    const unknown = pause(decidedMsMax, true, { ref: false, signal: late.signal });
-    try {
-      return await Promise.race([asked, unknown]);
-    } catch {
-      return true;
-    } finally {
-      late.abort();
-      unknown.catch(() => undefined);
-    }
+    const asked = this.#kinds.get(row.type)?.isDecided?.(taskRecord(row));
+    if (!asked) return false;
+    const isDecided = await withTimeout(asked, decidedMsMax, { ref: false }).catch(() => true);
+    return isDecided ?? true;
   }
 
   /** Cancels running tasks whose principal has been disabled. Called every few seconds. */

@@ -1,6 +1,7 @@
 // Quotas of one principal: running statements, unfinished tasks, bytes of spill. They apply to `root` too. Callers report what they run; a
 // statement is stopped only through the callback that came with it.
 import type { Kysely } from 'kysely';
+import { unlessAborted } from '../../model/work/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 import { bytesOf } from '../../store/row_batches.ts';
 import type { Schema, TaskState } from '../../store/schema.ts';
@@ -84,24 +85,20 @@ export class Quotas {
     const { principalQueriesMax } = this.#options.settings;
     if (principalQueriesMax === 0 || this.#runningOf(principalId) < principalQueriesMax)
       return this.startQuery(principalId);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const { promise, resolve } = Promise.withResolvers<void>();
     const all = this.#waiting.get(principalId) ?? new Set();
     const waiting: Waiting = { begin: resolve };
     this.#waiting.set(principalId, all.add(waiting));
     // Perhaps no statement runs here whose end would begin this one.
     this.#elsewhere.changed(principalId, this.#queries.get(principalId) ?? 0);
-    const aborted = () => reject(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled while it waited'));
-    signal.addEventListener('abort', aborted, { once: true });
-    if (signal.aborted) aborted();
+    const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the statement was cancelled while it waited');
     try {
-      await promise;
+      await unlessAborted(promise, signal, cancelled);
     } catch (error) {
       // The slot may have been granted at the same moment: it passes to the next in the queue.
       if (!all.delete(waiting)) this.#releaseOf(principalId)();
       if (all.size === 0 && this.#waiting.get(principalId) === all) this.#waiting.delete(principalId);
       throw error;
-    } finally {
-      signal.removeEventListener('abort', aborted);
     }
     return this.#releaseOf(principalId);
   }

@@ -1,6 +1,5 @@
 // Backups of the whole server: requested here, made by a task (jobs/back_up_server.ts), recorded as objects of their own category, and
 // deleted with their files. See server_copy.ts and server_snapshot.ts for the content and its consistency.
-import { addAbortListener } from 'node:events';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
 import type { TaskResultOf } from '../../api/tasks/task_types.ts';
@@ -8,6 +7,7 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { newId } from '../../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../../model/principal.ts';
+import { unlessAborted } from '../../model/work/bounded_waits.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
@@ -283,13 +283,6 @@ export class ServerBackups {
     if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the backup were deleted');
     return this.#parts.targets.open(to, note.credentials, 'to');
   }
-}
-
-async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  using _listening = addAbortListener(signal, () => aborted.reject(signal.reason));
-  await Promise.race([work, aborted.promise]);
 }
 
 async function hasManifest(target: BackupTarget, backupId: string, signal?: AbortSignal): Promise<boolean> {

@@ -4,6 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { withTimeout } from '../../model/work/bounded_waits.ts';
 import { isMissingContent, type ObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import { isFullDisk, storageFailure } from '../receiving.ts';
@@ -92,17 +93,14 @@ export class BucketBlobs implements BlobStore {
 
   async #call<T>(work: (signal: AbortSignal) => Promise<T>, ms = this.#deadlines.answerMs): Promise<T> {
     const controller = new AbortController();
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
-      controller.abort();
-      reject(unavailable(new Error(`the object store did not answer within ${ms} ms`)));
-    }, ms);
     try {
-      return await Promise.race([work(controller.signal), late]);
+      const answered = work(controller.signal).then((value) => ({ value }));
+      const answer = await withTimeout(answered, ms);
+      if (answer) return answer.value;
+      controller.abort();
+      throw new Error(`the object store did not answer within ${ms} ms`);
     } catch (error) {
       throw unavailable(error);
-    } finally {
-      clearTimeout(timer);
     }
   }
 

@@ -4,6 +4,7 @@ import type { Agent, ClientRequest, IncomingMessage, ServerResponse } from 'node
 import type { RequestOptions as SecureRequestOptions } from 'node:https';
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { withTimeout } from '../../model/work/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 import { hasBody } from '../bodies/body.ts';
 import { readAfterHeader, requestIdHeader } from '../request_headers.ts';
@@ -244,17 +245,12 @@ export class Forwarder {
 /** Whether the request has a connection in time. */
 async function connected(upstream: ClientRequest): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => resolve(false), connectMsMax);
   upstream.once('socket', (socket: Duplex & { readonly connecting?: boolean; readonly encrypted?: boolean }) => {
     if (!socket.connecting) resolve(true);
     else socket.once(socket.encrypted ? 'secureConnect' : 'connect', () => resolve(true));
   });
   upstream.once('error', () => resolve(false)).once('close', () => resolve(false));
-  try {
-    return await promise;
-  } finally {
-    clearTimeout(timer);
-  }
+  return (await withTimeout(promise, connectMsMax)) ?? false;
 }
 
 function headersOf({ headersDistinct, headers }: IncomingMessage): Headers {

@@ -11,6 +11,7 @@ import {
   type StoredResponse,
 } from '../../access/idempotency_keys.ts';
 import type { AppliedWrite, Granted, Guard } from '../../model/principal.ts';
+import { withTimeout } from '../../model/work/bounded_waits.ts';
 import { type Code, codes, type SuccessStatus } from '../../standard/codes.ts';
 import { acceptsIdempotencyKey, type Endpoint } from '../../standard/endpoint.ts';
 import { type ApiResponse, failureResponse } from '../../standard/envelope.ts';
@@ -90,12 +91,8 @@ export class IdempotentRequests {
     const id = `${owner} ${key}`;
     const until = performance.now() + otherAttemptMs;
     for (let running = this.#running.get(id); running; running = this.#running.get(id)) {
-      const timer = new AbortController();
-      const deadline = pause(Math.max(0, until - performance.now()), stillRunning, { signal: timer.signal });
-      const late = await Promise.race([running, deadline]);
-      timer.abort();
-      await deadline.catch(() => undefined);
-      if (late) throw late();
+      const ended = running.then(() => true);
+      if (!(await withTimeout(ended, Math.max(0, until - performance.now())))) throw stillRunning();
     }
     const { promise: ended, resolve } = Promise.withResolvers<void>();
     this.#running.set(id, ended);

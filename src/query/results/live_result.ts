@@ -1,6 +1,7 @@
 // A result that is still being computed: its complete pages are in the file that the engine appends to.
 import type { PageReady } from '../../engines/port/statements.ts';
 import type { RecentBytes } from '../../engines/results/recent_blocks.ts';
+import { unlessAborted } from '../../model/work/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { PageReceiver, StartedRun } from '../statements/query_request.ts';
 import { PageBytes } from './page_bytes.ts';
@@ -99,11 +100,7 @@ export class LiveResult implements PageReceiver {
       if (rows)
         return { ...rowsOfPage(this.#firstRows, page), columns: this.started.columns, rows, page, pageCount: null };
       if (deadline.aborted) return 'pending';
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const stop = () => resolve();
-      deadline.addEventListener('abort', stop, { once: true });
-      await Promise.race([changed, promise]);
-      deadline.removeEventListener('abort', stop);
+      await unlessAborted(changed, deadline).catch(() => undefined);
     }
     return undefined;
   }

@@ -8,6 +8,7 @@ import type { ExportedFiles } from '../../engines/port/export.ts';
 import { orphanAgeMs } from '../../files/blobs/blob_places.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
+import { withTimeout } from '../../model/work/bounded_waits.ts';
 import { withOutcome } from '../../standard/failure.ts';
 import type { BodyPiece } from '../../standard/record_body.ts';
 import type {
@@ -425,15 +426,4 @@ function taskResult(run: QueryRun, pageCount: number): QueryTaskResult {
   const { queryId, result, statistics } = run;
   const { columns, rowCount, truncated } = result;
   return { queryId, columns, rowCount, truncated, pageCount, statistics };
-}
-
-/** The value, or undefined if it does not resolve within `ms`. */
-async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
-  const { promise, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => resolve(undefined), ms);
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

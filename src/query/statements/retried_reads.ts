@@ -2,6 +2,7 @@
 // run one at a time: the read that crashed the process cannot crash it for the others again, and a read that crashes the next process
 // too, while nothing else runs in it, is blamed.
 import { blamedFor, crashedAlone, wasLost } from '../../engines/engine_lost.ts';
+import { unlessAborted } from '../../model/work/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 
 interface Read<T> {
@@ -26,7 +27,7 @@ export class RetriedReads {
     } catch (error) {
       if (!wasLost(error) || !isRead()) throw error;
       return this.#runSerially(warehouse, signal, async () => {
-        await unlessAborted(revived(), signal);
+        await unlessAborted(revived(), signal, cancelled);
         try {
           return await work();
         } catch (secondError) {
@@ -47,21 +48,8 @@ export class RetriedReads {
     settled.then(() => {
       if (this.#lastRetries.get(warehouse) === settled) this.#lastRetries.delete(warehouse);
     });
-    await unlessAborted(previous, signal);
+    await unlessAborted(previous, signal, cancelled);
     return running;
-  }
-}
-
-/** Aborting ends the wait, not the awaited work. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(cancelled());
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    if (signal.aborted) abort();
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }
 

@@ -2,6 +2,7 @@
 // transaction that makes it. The followers of this server get it by the commit; those of other servers on the same store by reading the
 // table `changes`, which is written only if the store is shared: when the store notifies them, and periodically.
 import type { Kysely, Transaction } from 'kysely';
+import { withTimeout } from '../../model/work/bounded_waits.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Schema } from '../schema.ts';
@@ -175,13 +176,9 @@ export class ChangeFeed {
     const { store, pollEveryMs: every } = this.#options;
     const usualMs = every ?? (store.feed?.isNotified ? notifiedPollEveryMs : pollEveryMs);
     const ms = failures > 0 ? Math.min(failedPollEveryMsMax, pollEveryMs * 2 ** (failures - 1)) : usualMs;
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms).unref();
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    return withTimeout(promise, ms, { ref: false });
   }
 
   /** The position up to which a server must follow the feed to know what this one knows; undefined if the store is not shared. */
@@ -201,13 +198,7 @@ export class ChangeFeed {
 
   /** Resolves when the followers have what other servers committed before the call. Throws STORE_UNAVAILABLE. */
   async readNow(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<boolean>((resolve) => {
-      timer = setTimeout(resolve, readWaitMsMax, false);
-    });
-    const isRead = await Promise.race([this.poll(), late]);
-    clearTimeout(timer);
-    if (isRead) return;
+    if (await withTimeout(this.poll(), readWaitMsMax)) return;
     const message = 'the changes of other servers cannot be read';
     throw new Failure('STORE_UNAVAILABLE', message, {}, { outcome: 'notApplied' });
   }

@@ -1,6 +1,7 @@
 // Completion in an interactive session: keywords, the names of catalogs, databases, tables and views, and the columns of the tables that a
 // statement names.
 import { namedTables } from '../../../client/statements.ts';
+import { unlessAborted } from '../../../model/work/bounded_waits.ts';
 import { rowFormats } from '../output/row_formats.ts';
 import type { Session } from './session_state.ts';
 import { shortcuts } from './shortcuts.ts';
@@ -167,10 +168,7 @@ export class NameCompletion {
 }
 
 function within(deadline: AbortSignal, names: Promise<readonly string[]>): Promise<readonly string[]> {
-  return new Promise((resolve) => {
-    deadline.addEventListener('abort', () => resolve([]), { once: true });
-    void names.then(resolve);
-  });
+  return unlessAborted(names, deadline).catch(() => []);
 }
 
 const quoted = (name: string): string => (plainName.test(name) ? name : `"${name.replaceAll('"', '""')}"`);

@@ -1,6 +1,6 @@
 // The servers of a warehouse as a cluster: which of them are available, which shard each of them has, and on which of them work runs.
-import { setTimeout as pause } from 'node:timers/promises';
 import type { ServerIdentity } from '../../../model/records.ts';
+import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
@@ -149,12 +149,7 @@ export class Cluster implements ClickHouseCluster {
 
   /** Resolves when each member was checked, or after 5 s. */
   async #checkAll(): Promise<void> {
-    const checked = new AbortController();
-    await Promise.race([
-      this.#health.watch(this.members()),
-      pause(firstCheckMs, undefined, { ref: false, signal: checked.signal }).catch(() => undefined),
-    ]);
-    checked.abort();
+    await withTimeout(this.#health.watch(this.members()), firstCheckMs, { ref: false });
   }
 
   /** What was read before a withdrawal may say that the server is enabled. */
@@ -483,15 +478,7 @@ async function takesOver(member: Member, follow: (server: ClickHouseServer) => P
     () => false,
   );
   if (member.isAvailable) return following;
-  const late = new AbortController();
-  try {
-    return await Promise.race([
-      following,
-      pause(catchingUpMs, false, { ref: false, signal: late.signal }).catch(() => false),
-    ]);
-  } finally {
-    late.abort();
-  }
+  return (await withTimeout(following, catchingUpMs, { ref: false })) ?? false;
 }
 
 /** What was changed is not acknowledged, and stays. */
@@ -509,15 +496,8 @@ interface CredentialsRead {
 /** Where they are kept may not answer, which says nothing about the servers: then with those that are known. */
 async function orKnown(read: Promise<Credentials>, known: Credentials | undefined): Promise<Credentials> {
   if (!known) return read;
-  const late = new AbortController();
-  try {
-    return await Promise.race([
-      read.catch(() => known),
-      pause(credentialsReadMs, known, { ref: false, signal: late.signal }),
-    ]);
-  } finally {
-    late.abort();
-  }
+  const inTime = await withTimeout(read, credentialsReadMs, { ref: false }).catch(() => known);
+  return inTime ?? known;
 }
 
 function notEnough(needed: number, available: number): Failure {

@@ -1,6 +1,6 @@
 // Checks the members of a cluster every 2 s, each by itself and with a deadline, so that one that is frozen delays no other. A server that was
 // away or restarted is available again only when it has caught up.
-import { setTimeout as pause } from 'node:timers/promises';
+import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { certificateFaultOf } from '../connection/certificate_fault.ts';
 import { ClickHouseError, isLate, missingPrivilege } from '../connection/clickhouse_error.ts';
@@ -105,12 +105,7 @@ class Watch {
     while (!signal.aborted) {
       await this.#nextRound();
       this.#wake = Promise.withResolvers<void>();
-      const next = new AbortController();
-      await Promise.race([
-        pause(roundMs, undefined, { ref: false, signal: next.signal }).catch(() => undefined),
-        this.#wake.promise,
-      ]);
-      next.abort();
+      await withTimeout(this.#wake.promise, roundMs, { ref: false });
     }
   }
 
@@ -207,18 +202,9 @@ class Watch {
       .finally(() => {
         this.#open = undefined;
       });
-    const late = new AbortController();
-    try {
-      return await Promise.race([
-        answer,
-        pause(deadlineMs, undefined, { ref: false, signal: late.signal }).then(() => {
-          throw new LateAnswer();
-        }),
-      ]);
-    } finally {
-      late.abort();
-      answer.catch(() => undefined);
-    }
+    const answered = await withTimeout(answer, deadlineMs, { ref: false });
+    if (answered === undefined) throw new LateAnswer();
+    return answered;
   }
 }
 

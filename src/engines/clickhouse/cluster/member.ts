@@ -1,5 +1,6 @@
 // A registered server as a member of the cluster: its connection, its condition as of the last check, and the calls that run on it.
 import type { ServerIdentity } from '../../../model/records.ts';
+import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import type { Failure } from '../../../standard/failure.ts';
 import type { Availability, Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
@@ -163,13 +164,7 @@ async function isStillThere(server: HttpServer): Promise<boolean> {
     () => true,
     () => false,
   );
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => resolve(false), answerMs);
-  try {
-    return await Promise.race([answer, promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return (await withTimeout(answer, answerMs)) ?? false;
 }
 
 const answerMs = 1000;

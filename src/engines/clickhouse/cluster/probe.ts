@@ -1,5 +1,6 @@
 // Checks a server that a caller wants to register. Nothing of what it answers is shown, except its version.
 import type { ServerIdentity } from '../../../model/records.ts';
+import { unlessAborted } from '../../../model/work/bounded_waits.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { urlOf } from '../../../outbound/http_client.ts';
 import type { Code } from '../../../standard/codes.ts';
@@ -30,18 +31,13 @@ export async function probeServer(
     connectionsMax: 4,
     hosts,
   });
-  const expired = Promise.withResolvers<never>();
-  const expire = () => expired.reject(noAnswer());
-  signal.addEventListener('abort', expire, { once: true });
-  expired.promise.catch(() => undefined);
   try {
-    const identity = await Promise.race([identify(server, cluster), expired.promise]);
+    const identity = await unlessAborted(identify(server, cluster), signal, noAnswer);
     requireFitting(identity, registered);
     return identity;
   } catch (error) {
     throw toRefusal(error);
   } finally {
-    signal.removeEventListener('abort', expire);
     server.disconnect();
     await server.close();
   }

@@ -1,6 +1,7 @@
 // The rows of a catalog as of one instant: tables without writers, to which the parts of the tables of one server of each shard are linked. They need no
 // space of their own, until the parts are merged or dropped in the tables that they are from.
 import { createHash, randomUUID } from 'node:crypto';
+import { unlessAborted } from '../../../model/work/bounded_waits.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, TableName } from '../../port/refs.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
@@ -167,14 +168,7 @@ export class FixedTables {
     this.#created.add(name);
     const creating = server.text({ timeoutMs: callMs, sql });
     this.#creating.add(creating);
-    const aborted = Promise.withResolvers<never>();
-    const abort = () => aborted.reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    try {
-      await Promise.race([creating, aborted.promise]);
-    } finally {
-      signal.removeEventListener('abort', abort);
-    }
+    await unlessAborted(creating, signal);
   }
 
   /** What each shard has of a table, in the order of shards. Throws CHANGE_IN_PROGRESS if it was created since. */

@@ -1,6 +1,7 @@
 // Exchanges of records between servers: each gets what it lacks of the others. Most of the servers that are enabled have each record. Without the
 // exchanges, those that are enabled later could be others, and none of them have it.
 import { setTimeout as pause } from 'node:timers/promises';
+import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { copyDay, differingDays, type RecordTable } from './record_copies.ts';
@@ -55,8 +56,8 @@ export class RecordExchanges {
       isAvailable ? 'available' : 'away',
     );
     await Promise.all([
-      within(waitMsMax, available.flatMap(transfers)),
-      within(waitForAwayMsMax, away.flatMap(transfers)),
+      withTimeout(Promise.all(available.flatMap(transfers)), waitMsMax, { ref: false }),
+      withTimeout(Promise.all(away.flatMap(transfers)), waitForAwayMsMax, { ref: false }),
     ]);
   }
 
@@ -103,11 +104,4 @@ export class RecordExchanges {
       return isAbsent(error);
     }
   }
-}
-
-async function within(ms: number, work: readonly Promise<void>[]): Promise<void> {
-  const late = new AbortController();
-  const time = pause(ms, undefined, { ref: false, signal: late.signal }).catch(() => undefined);
-  await Promise.race([Promise.all(work), time]);
-  late.abort();
 }

@@ -3,8 +3,8 @@
 // appends to files.
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Digests } from '../../../files/digests.ts';
+import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import { Failure } from '../../../standard/failure.ts';
 
 const pollMs = 50;
@@ -60,7 +60,7 @@ export class FileWatcher {
     });
     const ended = working.catch(() => undefined);
     while (!isDone) {
-      await Promise.race([ended, wait(pollMs, undefined, { ref: false })]);
+      await withTimeout(ended, pollMs, { ref: false });
       // Files that cannot be read now are read in the next round.
       const files = await this.#readStates().catch(() => []);
       isOver ||= files.reduce((sum, { bytes }) => sum + bytes, 0) > bytesMax;

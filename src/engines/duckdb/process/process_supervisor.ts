@@ -1,5 +1,6 @@
 // The life of the process of a warehouse that has the files of its catalogs: started, started again after its death and with new
 // limits, replaced by a spare one, stopped. See warehouse.ts for what it is asked to do.
+import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { EngineLost } from '../../engine_lost.ts';
 import type { BackendStatus } from '../../port/backends.ts';
@@ -244,13 +245,8 @@ export class ProcessSupervisor {
   async #delay(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#skipDelay = resolve;
-    const timer = setTimeout(resolve, ms);
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-      this.#skipDelay = undefined;
-    }
+    await withTimeout(promise, ms);
+    this.#skipDelay = undefined;
   }
 
   #handleDeath(process: EngineProcess, reason: string): void {
