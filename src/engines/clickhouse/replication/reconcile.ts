@@ -123,6 +123,20 @@ const isDerived = ({ engine }: StoredObject): boolean => engine === 'Distributed
 const nameOf = ({ database, name }: StoredName): string => `${database}.${name}`;
 const quoted = ({ database, name }: StoredName): string => qualifiedName({ database, table: name });
 
+/** In the names of databases that had no comment, as early builds created them, and were in the way of those that peers have. */
+const unmarked = 'unmarked';
+
+/** Nothing says whose it is, but all its tables with rows are tables that peers have. */
+function isUnmarked(
+  { name, comment }: StoredDatabase,
+  { objects }: Pick<ServerSchema, 'objects'>,
+  agreed: AgreedSchema['objects'],
+): boolean {
+  const contents = objects.filter(({ database }) => database === name);
+  const isAgreed = ({ uuid }: StoredObject) => uuid !== undefined && agreed.has(uuid);
+  return comment === '' && contents.some(hasRows) && contents.every((each) => isDerived(each) || isAgreed(each));
+}
+
 class Reconciliation {
   readonly #server: ClickHouseServer;
   readonly #claimed: ClickHouseServer | undefined;
@@ -198,7 +212,7 @@ class Reconciliation {
   /**
    * With the replicas of agreed tables in databases that are not owned, such as those that were moved aside. Catalogs may have exchanged their names
    * while the server was away, or one was dropped and its name given to another: a database whose name another one has by now gets out of its way
-   * first. One of a catalog that nothing is known of may be that of another installation.
+   * first. One of a catalog that nothing is known of may be that of another installation, and stays.
    */
   async #ownSchema({ databases, objects }: AgreedSchema): Promise<WholeSchema> {
     const { owns, timeoutMs } = this.#options;
@@ -208,7 +222,7 @@ class Reconciliation {
     let whole = await read();
     const inTheWay = whole.databases.filter(isInTheWay);
     for (const database of whole.others.databases.filter(isInTheWay))
-      if (await this.#wasDropped(database)) inTheWay.push(database);
+      if (isUnmarked(database, whole.others, objects) || (await this.#wasDropped(database))) inTheWay.push(database);
     for (const database of inTheWay) await this.#renameAway(database);
     if (inTheWay.length > 0) whole = await read();
     const strays = whole.others.objects.filter(({ uuid }) => uuid !== undefined && objects.has(uuid));
@@ -217,7 +231,7 @@ class Reconciliation {
 
   /** To a name that no database has, and that is none of a hidden catalog: what it keeps would be restored under it. */
   async #renameAway(database: StoredDatabase): Promise<void> {
-    const to = `${hiddenDatabase(catalogOf(database) ?? '')}_${randomUUID()}`;
+    const to = `${hiddenDatabase(catalogOf(database) ?? unmarked)}_${randomUUID()}`;
     await this.#run(`RENAME DATABASE ${quoteIdentifier(database.name)} TO ${quoteIdentifier(to)}`);
     this.#report.renamed.push(to);
   }
@@ -228,6 +242,7 @@ class Reconciliation {
    */
   async #clearAbandoned({ databases, objects }: WholeSchema['others'], agreed: AgreedSchema): Promise<void> {
     for (const database of databases) {
+      if (database.name.startsWith(hiddenDatabase(unmarked))) await this.#clear(database);
       if (!(await this.#wasDropped(database))) continue;
       // Without tables that have been renamed to where the peers have them.
       const isIn = (object: StoredObject) => object.database === database.name && !agreed.objects.has(keyOf(object));

@@ -256,7 +256,20 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     await insert('after');
     assert.equal(await ask(third?.url, 'SELECT after FROM reused__d.t'), 'after');
     const stored =
-      "SELECT name FROM system.databases WHERE NOT match(name, '^_tabularium_(claim|aside)') AND name != 'others__d' ORDER BY 1";
+      "SELECT name, comment FROM system.databases WHERE NOT match(name, '^_tabularium_(claim|aside)') AND name != 'others__d' ORDER BY 1";
+    assert.equal(await ask(third?.url, stored), await ask(first?.url, stored));
+    // Early builds created databases without a comment.
+    (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
+    for (const sql of [
+      'CREATE DATABASE moving',
+      'RENAME TABLE reused__d.t__local TO moving.t__local, reused__d.t TO moving.t',
+      'DROP DATABASE reused__d SYNC',
+      'RENAME DATABASE moving TO reused__d',
+    ])
+      assert.equal(await ask(third?.url, sql), '');
+    (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    assert.equal(await ask(third?.url, 'SELECT after FROM reused__d.t'), 'after');
     assert.equal(await ask(third?.url, stored), await ask(first?.url, stored));
     (await server.delete('/api/v2/catalogs/reused?cascade=true&purge=true')).is(200);
   });
