@@ -161,7 +161,9 @@ export class Restores {
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
       const { principal } = task;
       const admission = { principal, signal: run.signal, isTask: true } as const;
-      return await warehouses.admit(request.warehouse, admission, (engine) => {
+      return await warehouses.admit(request.warehouse, admission, async (engine) => {
+        await this.#authorize(request, principal);
+        await this.#authorizeSource(chosen.manifest, request, principal);
         const work = {
           ...run,
           taskId: task.taskId,
@@ -183,7 +185,7 @@ export class Restores {
     }
   }
 
-  /** Rights are checked again, because the task may have waited. */
+  /** Rights are checked again, because the task may have waited, also for its warehouse. */
   async #authorize({ category, catalog, warehouse }: RestoreRequest, principal: Principal): Promise<void> {
     const { authorizer, directory } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');

@@ -12,7 +12,7 @@ import type { Engine, EngineWarehouse } from '../../src/engines/port/engine.ts';
 import type { RequestAuthorizer } from '../../src/http/request_pipeline.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { newPerson, newToken, type Person } from '../access/people.ts';
-import { filesIn } from '../backups/backing_up.ts';
+import { backUpSucceeding, filesIn } from '../backups/backing_up.ts';
 import { eventually } from '../deadline.ts';
 import { heldFile } from '../held_file.ts';
 import { endOfTask, start, type TestServer, uri } from '../server.ts';
@@ -340,6 +340,26 @@ test('a backup that waited for the warehouse is taken only with the rights of th
     const task = await endOfTask(server, JSON.parse(body).result.uri);
     task.is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
     assert.deepEqual(await filesIn(to.path), []);
+  }
+});
+
+test('a restore that waited for the warehouse is done only with the rights of then', async () => {
+  for (const revoked of ['create', 'use', 'read']) {
+    const { tables, person } = await scene([]);
+    const database = tables.slice(0, -'/tables'.length);
+    for (const [privilege, on] of [
+      ['read', database],
+      ['create', '/api/v2/catalogs/default'],
+    ])
+      (await server.post(`${userOf(person)}/grants`, { privilege, on })).is(201);
+    const from = { path: join(backups, person.name) };
+    const { backupId } = await backUpSucceeding(server, database, from);
+    const request = { name: `restored_${revoked}`, from, backupId, database: database.split('/').at(-1) };
+    const waiting = () => send(person.token, 'POST /api/v2/databases/restore', request);
+    const { status, body } = await whileQueued(waiting, () => revoke(person, revoked));
+    assert.equal(status, 202, body);
+    const task = await endOfTask(server, JSON.parse(body).result.uri);
+    task.is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
   }
 });
 
