@@ -56,6 +56,7 @@ interface Objects {
   readonly ownsDescendant: AuthenticatorOptions['ownsDescendant'];
   readonly ancestorsOfOwned: AuthenticatorOptions['ancestorsOfOwned'];
   readonly findByIdsWithDropped: AuthenticatorOptions['ownersOf'];
+  readonly latestId: AuthenticatorOptions['latestId'];
 }
 
 type Visitor = Parameters<OidcUsersOptions['makeUser']>[0];
@@ -107,6 +108,7 @@ export async function assembleAccess(options: AssembleAccessOptions) {
     ownsDescendant: (userId, objectId) => catalog.ownsDescendant(userId, objectId),
     ancestorsOfOwned: (userId) => catalog.ancestorsOfOwned(userId),
     ownersOf: (ids) => catalog.findByIdsWithDropped(ids),
+    latestId: (id) => catalog.latestId(id),
   });
   const { authorizer } = access;
   changes.follow({ changed: (change) => directory.changed(change), reload: () => directory.reload(store) });

@@ -142,6 +142,13 @@ export class CatalogReader {
     return false;
   }
 
+  /** The id that an object has now: a catalog gets another one each time that it is moved to another warehouse. */
+  async latestId(id: string): Promise<string> {
+    let latest = id;
+    for (let next = await this.#movedTo(id); next !== null; next = await this.#movedTo(next)) latest = next;
+    return latest;
+  }
+
   /** The id that a catalog has since it was moved to another warehouse; null if it was not. */
   async #movedTo(id: string): Promise<string | null> {
     const row = await this.#parts.store.db

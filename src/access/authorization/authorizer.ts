@@ -55,6 +55,8 @@ export interface AuthorizerOptions {
   readonly ancestorsOfOwned: (userId: string) => Promise<readonly string[]>;
   /** The current owners of objects; deleted objects are omitted. */
   readonly ownersOf: (ids: readonly string[]) => Promise<readonly PathObject[]>;
+  /** The id that an object has now, if it got another one: at the root of a path, one may. */
+  readonly latestId: (id: string) => Promise<string>;
 }
 
 interface RecordedDecisions {
@@ -104,11 +106,16 @@ export class Authorizer {
 
   /** Throws FORBIDDEN unless every recorded decision would be allowed now, with these credentials, on the same objects. */
   async requireStillAllowed(principal: Principal, granted: readonly Granted[]): Promise<void> {
-    const ids = new Set(granted.flatMap(({ path }) => path.map(({ id }) => id)));
-    const current = new Map((await this.#options.ownersOf([...ids])).map((object) => [object.id, object]));
+    const { latestId, ownersOf } = this.#options;
+    const latest = new Map<string, string>();
+    for (const id of new Set(granted.flatMap(({ path }) => path.slice(0, 1).map((root) => root.id))))
+      latest.set(id, await latestId(id));
+    const idOf = ({ id }: PathObject) => latest.get(id) ?? id;
+    const ids = new Set(granted.flatMap(({ path }) => path.map(idOf)));
+    const current = new Map((await ownersOf([...ids])).map((object) => [object.id, object]));
     for (const decision of granted) {
       // A deleted object counts with the owner that was recorded.
-      const objects = decision.path.map((object) => current.get(object.id) ?? object);
+      const objects = decision.path.map((object) => current.get(idOf(object)) ?? { ...object, id: idOf(object) });
       if (await this.#isStillAllowed(principal, decision, objects)) continue;
       const { privilege } = decision;
       throw new Failure('FORBIDDEN', `the request needs the privilege ${privilege}, which is no longer held`, {

@@ -1,5 +1,7 @@
-// A statement that waits for its warehouse while its catalog is moved to another one runs there.
+// A statement that waits for its warehouse while its catalog is moved to another one runs there, and what was done before the move is
+// answered as then if it is sent again with its key.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { engineWith } from '../../../src/engines/derived_engine.ts';
 import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
@@ -77,30 +79,41 @@ for (const { what, sql, warm, rows, stored } of [
     assert.deepEqual(found.is(200).at('rows'), stored);
   });
 
-test('rows that wait while their catalog is moved are inserted where it is then, by whoever may write to the table', async (t) => {
-  long = Promise.withResolvers<void>();
-  t.after(() => long.resolve());
-  (await server.post('/api/v2/catalogs', { name: 'moved', warehouse: 'narrow' })).is(201);
-  (await server.post('/api/v2/catalogs/moved/databases', { name: 'd' })).is(201);
-  const table = '/api/v2/catalogs/moved/databases/d/tables/t';
-  (await server.put(table, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
-  const writer = await newPerson(server, 'writer', [
-    ['write', '/catalogs/moved/databases/d/tables/t'],
-    ['use', '/warehouses/narrow'],
-    ['use', '/warehouses/other'],
-    ['read', '/catalogs/busy'],
-  ]);
-  const running = writer.post('/api/v2/catalogs/busy/query', { sql: longText });
-  await load(1, 0);
-  const waiting = writer.post(`${table}/rows`, { rows: [[1]] });
-  await load(1, 1);
-  const move = (await server.post('/api/v2/catalogs/moved/move', { warehouse: 'other' })).is(202);
-  (await server.ended(move)).is(200, '0', { state: 'succeeded' });
-  long.resolve();
-  (await running).is(200);
-  (await waiting).is(201);
-  assert.deepEqual((await query('moved', 'SELECT id FROM d.t')).is(200).at('rows'), [[1]]);
-});
+for (const [catalog, on] of [
+  ['moved', '/catalogs/moved/databases/d/tables/t'],
+  ['moved_too', '/catalogs/moved_too'],
+] as const)
+  test(`rows that wait while their catalog is moved are inserted where it is then, by whoever may write to ${on}`, async (t) => {
+    long = Promise.withResolvers<void>();
+    t.after(() => long.resolve());
+    (await server.post('/api/v2/catalogs', { name: catalog, warehouse: 'narrow' })).is(201);
+    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
+    const table = `/api/v2/catalogs/${catalog}/databases/d/tables/t`;
+    (await server.put(table, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+    const writer = await newPerson(server, `writer_${catalog}`, [
+      ['write', on],
+      ['use', '/warehouses/narrow'],
+      ['use', '/warehouses/other'],
+      ['read', '/catalogs/busy'],
+    ]);
+    const keys = [randomUUID(), randomUUID()] as const;
+    const insert = (id: number, key: string) =>
+      writer.request('POST', `${table}/rows`, { rows: [[id]] }, { 'x-service-idempotency-key': key });
+    (await insert(1, keys[0])).is(201);
+    const running = writer.post('/api/v2/catalogs/busy/query', { sql: longText });
+    await load(1, 0);
+    const waiting = insert(2, keys[1]);
+    await load(1, 1);
+    const move = (await server.post(`/api/v2/catalogs/${catalog}/move`, { warehouse: 'other' })).is(202);
+    (await server.ended(move)).is(200, '0', { state: 'succeeded' });
+    long.resolve();
+    (await running).is(200);
+    (await waiting).is(201);
+    for (const again of [await insert(1, keys[0]), await insert(2, keys[1])])
+      assert.equal(again.is(201).headers['x-service-idempotent-replay'], 'true');
+    const found = await query(catalog, 'SELECT id FROM d.t ORDER BY id');
+    assert.deepEqual(found.is(200).at('rows'), [[1], [2]]);
+  });
 
 test('a checksum that waits while the catalog is moved is that of the rows where it is then', async (t) => {
   long = Promise.withResolvers<void>();
