@@ -49,7 +49,7 @@ What follows for a cluster of your own:
   is refused. The copy of a move gets the name of its catalog just before the switch; a move that is interrupted there and given up removes what it has copied.
 - A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
   its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`. Databases of a catalog that the store does not know are left as they
-  are, unless another server has recorded that this catalog was dropped: it may be of another installation.
+  are, unless another server has recorded that this catalog was dropped: it may be of another installation. A decommission drops the same.
 - A creation of a table that finds a local table of its name looks which creation has made it: by its path in Keeper or, where nothing replicates, by its
   comment. That of another one is replaced; with rows, it is moved to \`_tabularium_aside\` first.
 - The rows of an insert are one block, which each shard stores whole or not at all, and once, however often it is sent.
