@@ -228,7 +228,9 @@ export class Restores {
     const others = new Set<string>();
     const ids = requestedId === undefined ? listBackupIds(files) : [requestedId];
     for (const id of ids.slice(0, manifestsReadMax)) {
-      const { manifest, digest } = await loadManifest(target, id, signal);
+      const { manifest, digest } = await loadManifest(target, id, signal).catch((error: unknown) => {
+        throw requestedId === undefined ? naming(id, error) : error;
+      });
       if (secret.chosen && secret.chosen.digest !== digest)
         throw unusableBackup('its manifest changed during the restore');
       const databases = databasesOf(manifest, request);
@@ -359,6 +361,13 @@ export class Restores {
       if (!task || task.endedAt !== null) await secrets.remove(taskId);
     }
   }
+}
+
+/** Of a backup that may be the newest one of the object. */
+function naming(backupId: string, error: unknown): unknown {
+  if (!(error instanceof Failure && error.code === 'DATA_INVALID')) return error;
+  const message = `${error.message}; this is the backup ${backupId}: to restore another one, name it in \`backupId\``;
+  return new Failure(error.code, message, error.result, { cause: error });
 }
 
 /** The requested databases of a backup; undefined if the backup does not match the request. */

@@ -9,7 +9,14 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import type { TestServer } from '../server.ts';
-import { type BackupServer, backUpSucceeding, filesIn, restore, startBackingUp } from './backing_up.ts';
+import {
+  type BackupServer,
+  backUpSucceeding,
+  filesIn,
+  restore,
+  restoreSucceeding,
+  startBackingUp,
+} from './backing_up.ts';
 
 const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -110,6 +117,16 @@ describe('a damaged backup', () => {
     assert.equal(code, 0, text);
     const ofFile = await verify(await fileOf(intact, 0));
     assert.deepEqual([ofFile.code, / is not a directory/.test(ofFile.text)], [2, true], ofFile.text);
+  });
+
+  it('is named by a restore that looks for the newest one, and keeps none that is named from being restored', async () => {
+    const path = await copy();
+    const folder = join(path, 'backups', 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+    await mkdir(folder);
+    await writeFile(join(folder, 'manifest.json'), '');
+    await truncate(join(folder, 'manifest.json'), 64 * 1024 ** 2 + 1);
+    await isRefused(path, /larger than 64 MiB.* ffffffff-ffff-ffff-ffff-ffffffffffff.*`backupId`/);
+    await restoreSucceeding(server, '/api/v2/catalogs', { name: 'named', from: { path }, backupId });
   });
 
   const breaks: [string, (path: string) => Promise<void>, RegExp, RegExp][] = [
