@@ -6,10 +6,11 @@ import type { Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Privilege } from '../model/privileges.ts';
 import { withTimeout } from '../model/work/bounded_waits.ts';
-import type { Observe } from '../observe/observations.ts';
+import type { Observation, Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type ApiResponse, failureResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
+import { CallFailures } from './call_failures.ts';
 import { networkOf } from './connection/client_address.ts';
 import { Connections } from './connection/connections.ts';
 import { listenError } from './connection/listen_error.ts';
@@ -61,6 +62,10 @@ export interface HttpOptions<Context> {
   readonly transport?: Transport;
 }
 
+type EndedRequest = Omit<Extract<Observation, { kind: 'requestEnded' }>, 'kind' | 'method' | 'path' | 'ms'> & {
+  readonly started: number;
+};
+
 /** A response with more unsent bytes than this is cut off when the credentials of its request are revoked. */
 const slowAnswerBytesMin = 256 * 1024;
 
@@ -69,6 +74,7 @@ export class HttpServer<Context> {
   readonly #options: HttpOptions<Context>;
   readonly #writer: ResponseWriter;
   readonly #connections: Connections;
+  readonly #failures: CallFailures;
   /** Sockets whose protocol error has been answered, or will be: further input is not read. */
   readonly #broken = new WeakSet<Socket>();
   /** What had been read of a connection with TLS when its handshake was complete. */
@@ -90,6 +96,7 @@ export class HttpServer<Context> {
     this.#options = options;
     const { limits, transport, observe } = options;
     const tls = transport?.tls;
+    this.#failures = new CallFailures(observe);
     this.#writer = new ResponseWriter(commonHeaders(tls ? limits.hstsMaxAgeSeconds : 0));
     const serve = (incoming: IncomingMessage, outgoing: ServerResponse) => void this.#serve(incoming, outgoing);
     const http = {
@@ -176,17 +183,22 @@ export class HttpServer<Context> {
 
   /** Never rejects, which would end the process: what fails while a response is built or written is answered if that is still possible. */
   async #serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const started = performance.now();
     try {
-      await this.#respond(incoming, outgoing);
+      await this.#respond(incoming, outgoing, started);
     } catch (error) {
-      const failure = this.#failureOf(error, pathOf(incoming.url as string));
+      const { requestId } = requestIdOf(incoming);
+      const failure = this.#failureOf(error, incoming, requestId);
+      const response = failureResponse(failure);
       if (outgoing.headersSent) outgoing.destroy();
-      else this.#writer.send(outgoing, failureResponse(failure), requestIdOf(incoming).requestId, this.#stopping);
+      else this.#writer.send(outgoing, response, requestId, this.#stopping);
+      const { status } = response;
+      const unknown = { endpoint: '-', principal: undefined, network: this.#networkOf(incoming, status) };
+      this.#observeEnd(incoming, { requestId, status, code: failure.code, started, ...unknown });
     }
   }
 
-  async #respond(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const started = performance.now();
+  async #respond(incoming: IncomingMessage, outgoing: ServerResponse, started: number): Promise<void> {
     const { limits } = this.#options;
     if (limits.requestsPerConnectionMax > 0) {
       const requestsLeft = limits.requestsPerConnectionMax - this.#countRequest(incoming.socket);
@@ -208,18 +220,15 @@ export class HttpServer<Context> {
     this.#writer.send(outgoing, response, requestId, this.#stopping);
     const isSlow = outgoing.writableLength > slowAnswerBytesMin || !outgoing.headersSent;
     if (session && isSlow && !outgoing.writableEnded) this.#options.api.watch(outgoing, session);
-    this.#options.observe({
-      kind: 'requestEnded',
-      requestId,
-      method: incoming.method as string,
-      endpoint,
-      path: pathOf(url),
-      status: response.status,
-      code,
-      principal,
-      network: this.#networkOf(incoming, response.status),
-      ms: performance.now() - started,
-    });
+    const { status } = response;
+    const network = this.#networkOf(incoming, status);
+    this.#observeEnd(incoming, { requestId, endpoint, status, code, principal, network, started });
+  }
+
+  #observeEnd(incoming: IncomingMessage, { started, ...ended }: EndedRequest): void {
+    const ms = performance.now() - started;
+    const { method = '', url = '' } = incoming;
+    this.#options.observe({ kind: 'requestEnded', method, path: pathOf(url), ...ended, ms });
   }
 
   /** Of refusals only: the log counts them per caller. */
@@ -261,15 +270,15 @@ export class HttpServer<Context> {
       const allHeaders = { ...pageHeaders, 'Content-Type': contentType, 'Cache-Control': 'no-store', ...headers };
       this.#writer.write(outgoing, status, allHeaders, [body]);
     } catch (error) {
-      const failure = this.#failureOf(error, path);
-      this.#writer.send(outgoing, failureResponse(failure), undefined, this.#stopping);
+      const { requestId } = requestIdOf(incoming);
+      const failure = this.#failureOf(error, incoming, requestId);
+      this.#writer.send(outgoing, failureResponse(failure), requestId, this.#stopping);
     }
   }
 
   async #transfer(files: FileRequests, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const started = performance.now();
     const call = new FileCall(incoming);
-    const path = pathOf(incoming.url as string);
     let code: Code | '0' = '0';
     let response: ApiResponse | undefined;
     this.#transfers.add(incoming.socket);
@@ -281,7 +290,7 @@ export class HttpServer<Context> {
         outgoing.destroy();
         code = 'MALFORMED_HTTP';
       } else {
-        const failure = this.#failureOf(error, path);
+        const failure = this.#failureOf(error, incoming, call.requestId);
         code = failure.code;
         response = failureResponse(failure);
       }
@@ -289,24 +298,16 @@ export class HttpServer<Context> {
       this.#transfers.delete(incoming.socket);
     }
     if (response) this.#writer.send(outgoing, response, call.requestId, this.#stopping);
-    this.#options.observe({
-      kind: 'requestEnded',
-      requestId: call.requestId,
-      method: incoming.method as string,
-      endpoint: call.endpoint,
-      path,
-      status: response?.status ?? outgoing.statusCode,
-      code,
-      principal: call.principal,
-      network: this.#networkOf(incoming, response?.status),
-      ms: performance.now() - started,
-    });
+    const { requestId, endpoint, principal } = call;
+    const status = response?.status ?? outgoing.statusCode;
+    const network = this.#networkOf(incoming, response?.status);
+    this.#observeEnd(incoming, { requestId, endpoint, status, code, principal, network, started });
   }
 
-  #failureOf(error: unknown, path: string): Failure {
+  #failureOf(error: unknown, { method }: IncomingMessage, requestId: string): Failure {
     if (error instanceof Failure) return error;
-    this.#options.observe({ kind: 'backgroundError', what: path, error });
-    return new Failure('INTERNAL_ERROR', 'an unexpected error occurred in the service');
+    const outcome = method === 'GET' || method === 'HEAD' ? 'notApplied' : 'unknown';
+    return this.#failures.withOutcome(error, requestId, outcome);
   }
 
   #refusalOfMethod({ method, target }: RequestLine): Failure {

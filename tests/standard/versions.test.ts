@@ -99,7 +99,7 @@ const sideNotes = implementWith<typeof sideNotesApi, Shelf>(sideNotesApi, {
 });
 
 const notes = new Map<string, { text: string }>();
-const observations: { kind: string; errorId?: string; error?: unknown }[] = [];
+const observations: ({ readonly kind: string } & Partial<Record<string, unknown>>)[] = [];
 const api = new RequestPipeline<Shelf>({
   changes: { upToDate: () => undefined, position: undefined },
   requireRoom: () => {},
@@ -237,10 +237,14 @@ test('an unexpected error is a 500 with an id, and its text is only logged', asy
 });
 
 test('a response that cannot be written is a 500, which is logged, and the server continues to serve', async () => {
-  const { status, code } = await call('PUT', '/api/v2/side_notes/unsent', { text: unsendable });
+  const { status, code, result, headers } = await call('PUT', '/api/v2/side_notes/unsent', { text: unsendable });
   assert.deepEqual([status, code], [500, 'INTERNAL_ERROR']);
-  const logged = observations.find(({ kind, error }) => kind === 'backgroundError' && /header/.test(String(error)));
-  assert.ok(logged, JSON.stringify(observations));
+  assert.equal(result.outcome, 'unknown');
+  const logged = observations.find((event) => event.errorId === result.errorId);
+  assert.match(String(logged?.error), /header/);
+  const ended = observations.find(({ kind, path }) => kind === 'requestEnded' && path === '/api/v2/side_notes/unsent');
+  const requestId = headers.get('x-service-request-id');
+  assert.deepEqual([ended?.status, ended?.code, ended?.requestId], [500, 'INTERNAL_ERROR', requestId]);
   assert.equal((await call('GET', '/api/v2/side_notes/unsent')).status, 200);
 });
 
