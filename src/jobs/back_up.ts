@@ -9,6 +9,7 @@ export function backUpKind(backups: Backups): TaskKind<'backup'> {
     actsAsPrincipal: true,
     // Repairs find the directory of the backup by it (recorded_targets.ts).
     isNeededAfterEnd: true,
+    writesFiles: true,
     run: (task, context) => backups.run(task, context),
     ended: (task) => backups.settle(task),
     removed: (task) => backups.settle(task),

@@ -7,6 +7,7 @@ export function exportRowsKind(exports: Exports): TaskKind<'export'> {
     type: exportTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
+    writesFiles: true,
     run: (task, context) => exports.run(task, context),
     ended: (task) => exports.settle(task),
     removed: (task) => exports.deleteFiles(task),

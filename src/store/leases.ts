@@ -26,6 +26,18 @@ export interface Lease {
   readonly lease_until: number | null;
 }
 
+/** A time by two clocks: only one of them continues in a suspended machine. */
+export interface ClockTimes {
+  readonly elapsed: number;
+  readonly time: number;
+}
+
+export const clockTimes = (time: number = Date.now()): ClockTimes => ({ elapsed: performance.now(), time });
+
+/** By the clock by which more has passed. */
+export const passedMs = (since: ClockTimes, time: number = Date.now()): number =>
+  Math.max(performance.now() - since.elapsed, time - since.time);
+
 export const noLease: Lease = { leased_by: null, lease_until: null };
 
 /** One process of a server. */
@@ -38,8 +50,8 @@ export class LeaseHolder {
   /** In the time of `performance.now`; undefined: this process does not report contacts. */
   #lastContactAt: number | undefined;
   #trustsFrom = 0;
-  /** When the renewal of the lease of this server began that succeeded last, by both clocks: only one of them continues in a suspended machine. */
-  #leasedAt: { readonly elapsed: number; readonly time: number } | undefined;
+  /** When the renewal of the lease of this server began that succeeded last. */
+  #leasedAt: ClockTimes | undefined;
   #lapses = 0;
   #hasEnded = false;
 
@@ -73,11 +85,11 @@ export class LeaseHolder {
   }
 
   /** When a renewal of the lease of this server (the table `servers`) begins. Pass it to `leased` when the renewal has succeeded. */
-  leasing(): { readonly elapsed: number; readonly time: number } {
-    return { elapsed: performance.now(), time: Date.now() };
+  leasing(): ClockTimes {
+    return clockTimes();
   }
 
-  leased(began: { readonly elapsed: number; readonly time: number }): void {
+  leased(began: ClockTimes): void {
     if (this.leaseEpoch === undefined) this.#lapses++;
     this.#leasedAt = began;
   }
@@ -97,9 +109,7 @@ export class LeaseHolder {
    * from its beginning to its end compares the two.
    */
   get leaseEpoch(): number | undefined {
-    if (!this.#leasedAt) return undefined;
-    const { elapsed, time } = this.#leasedAt;
-    return Math.max(performance.now() - elapsed, Date.now() - time) <= ownLeaseMs ? this.#lapses : undefined;
+    return this.#leasedAt && passedMs(this.#leasedAt) <= ownLeaseMs ? this.#lapses : undefined;
   }
 
   /** The time by the clock of the store, to which leases refer, because those of the servers differ. */

@@ -2,7 +2,7 @@
 // only while it holds the lease; a task with an expired lease has lost its runner and can be taken over.
 import type { Kysely } from 'kysely';
 import { isRunning } from '../store/index_conditions.ts';
-import { type Lease, type LeaseHolder, ownLeaseMs } from '../store/leases.ts';
+import { type ClockTimes, type Lease, type LeaseHolder, ownLeaseMs, passedMs } from '../store/leases.ts';
 import type { Schema, TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { ofServer } from './queue.ts';
@@ -33,9 +33,9 @@ export class Leases {
     return this.#holder.lease(this.#clock());
   }
 
-  /** Whether another runner may have a task whose lease was last renewed then (`performance.now`), although nobody told this one so. */
-  hasLapsed(renewedAt: number): boolean {
-    return this.#holder.isShared && performance.now() - renewedAt > ownLeaseMs;
+  /** Whether another runner may have a task whose lease was last renewed then, although nobody told this one so. */
+  hasLapsed(renewedAt: ClockTimes): boolean {
+    return this.#holder.isShared && passedMs(renewedAt, this.#clock()) > ownLeaseMs;
   }
 
   /** The columns that identify this holder; renewals do not change them. */

@@ -5,7 +5,7 @@ import type { Kysely } from 'kysely';
 import { withTimeout } from '../model/work/bounded_waits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { type Lease, type LeaseHolder, ownLeaseMs } from '../store/leases.ts';
+import { type ClockTimes, clockTimes, type Lease, type LeaseHolder, ownLeaseMs, passedMs } from '../store/leases.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { LeaseLost, Leases } from './leases.ts';
@@ -44,6 +44,8 @@ const saveRetryMsMax = 5000;
 const decidedMsMax = 30_000;
 const askAgainMs = 10_000;
 const heldPauseMs = 200;
+/** A timer that is later than this shows that the process was stalled, the machine suspended, or its clock set. */
+const stallMs = 1_000;
 
 export interface RunnerOptions {
   readonly store: Store;
@@ -81,6 +83,8 @@ export class TaskRunner {
   #timer: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
   #lapseCheck: NodeJS.Timeout | undefined;
+  #checkedAt: ClockTimes;
+  #stalledAt = Number.NEGATIVE_INFINITY;
   #takingOver: Promise<void> | undefined;
 
   constructor(options: RunnerOptions) {
@@ -89,6 +93,7 @@ export class TaskRunner {
     this.#kinds = options.kinds;
     this.#observe = options.observe;
     this.#clock = options.clock;
+    this.#checkedAt = clockTimes(options.clock());
     const types = () => [...options.kinds.keys()];
     this.#queue = new TaskQueue(options.store, options.clock, options.move, types, options.holder.serverId);
     this.#pollEveryMs = options.holder.isShared ? sharedPollEveryMs : pollEveryMs;
@@ -153,12 +158,20 @@ export class TaskRunner {
   }
 
   /**
-   * Ends the work whose lease could not be renewed: another server may do it now. The store, which this server may not reach, is not waited for.
-   * No other server continues what was adopted.
+   * Ends the work whose lease could not be renewed if another server may write the same files now. The store, which this server may not reach, is
+   * not waited for. Mostly no server reaches it, and none takes anything over: other work goes on.
    */
   #abortLapsed(): void {
-    for (const { isHeld, adopted, leasedAt, controller } of this.#running.values())
-      if (isHeld && !adopted && this.#leases.hasLapsed(leasedAt)) controller.abort(new LeaseLost());
+    const { heartbeatEveryMs } = this.#options;
+    const now = clockTimes(this.#clock());
+    if (passedMs(this.#checkedAt, now.time) > heartbeatEveryMs + stallMs) this.#stalledAt = now.elapsed;
+    this.#checkedAt = now;
+    // The renewals are late too; the next one finds out whether another server has the tasks.
+    if (now.elapsed - this.#stalledAt <= 2 * heartbeatEveryMs) return;
+    for (const { isHeld, record, leasedAt, controller } of this.#running.values()) {
+      const isShared = record.serverId === null && this.#kinds.get(record.type)?.writesFiles === true;
+      if (isHeld && isShared && this.#leases.hasLapsed(leasedAt)) controller.abort(new LeaseLost());
+    }
   }
 
   /** Requeues or ends tasks that have lost their runner. */
@@ -221,7 +234,7 @@ export class TaskRunner {
   async #renewLeases(): Promise<void> {
     const heldTasks = [...this.#running.values()].filter((task) => task.isHeld);
     if (heldTasks.length === 0) return;
-    const leasedAt = performance.now();
+    const leasedAt = clockTimes(this.#clock());
     const states = await this.#leases.renew(heldTasks.map(({ record }) => record.taskId));
     for (const task of heldTasks) {
       const state = states.get(task.record.taskId);

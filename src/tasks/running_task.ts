@@ -1,6 +1,7 @@
 // A task that runs in this process: its abort signal and its progress, which is written to the store at most once a second.
 import { dayMs } from '../model/durations.ts';
 import type { Observe } from '../observe/observations.ts';
+import { type ClockTimes, clockTimes } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import type { Amount, TaskRecord } from './task.ts';
 import { type TaskRow, taskRecord, timeText } from './task_rows.ts';
@@ -18,8 +19,8 @@ export class RunningTask {
   done: Promise<void> = Promise.resolve();
   /** Whether the store records that the task runs here. */
   isHeld = false;
-  /** When the last successful write of its lease began (`performance.now`). */
-  leasedAt = performance.now();
+  /** When the last successful write of its lease began. */
+  leasedAt: ClockTimes;
   fraction: number | null = null;
   text: string | null = null;
   #expectedEndAt: number | null = null;
@@ -43,6 +44,7 @@ export class RunningTask {
     this.#store = parts.store;
     this.#observe = parts.observe;
     this.#clock = parts.clock;
+    this.leasedAt = clockTimes(parts.clock());
   }
 
   get expectedEndAt(): string | null {

@@ -133,6 +133,11 @@ export interface TaskKind<T extends string = string> {
   readonly leavesResult?: boolean;
   /** What it made is found by it after its end: it counts towards a limit of its own for being deleted before its retention time. */
   readonly isNeededAfterEnd?: boolean;
+  /**
+   * All its runs write files of the same names, outside the engines and the store: what a run has begun to write must have ended before another
+   * server continues it. Other work counts once although two runs do it: by its step, or by a transaction in which the task is held.
+   */
+  readonly writesFiles?: boolean;
   /** Absent: tasks of this type are only adopted or recorded, and fail with TASK_INTERRUPTED when their process dies. */
   run?(task: TaskRecord<T>, context: TaskContext): Promise<ResultOf<T>>;
   /** Whether the work of a task counts although it has not ended: then it is too late to cancel it, and it runs until it has succeeded. */

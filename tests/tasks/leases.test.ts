@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { systemActor } from '../../src/model/principal.ts';
-import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
+import { LeaseHolder, leaseMs, ownLeaseMs } from '../../src/store/leases.ts';
 import type { Store } from '../../src/store/store.ts';
 import { LeaseLost } from '../../src/tasks/leases.ts';
 import { Cancelled, RetryableError, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
@@ -43,6 +43,9 @@ interface RunnerOptions {
   readonly fails?: number;
   readonly runnersMax?: number;
   readonly stopping?: Promise<void>;
+  /** See `TaskKind`. */
+  readonly writesFiles?: boolean;
+  readonly serverId?: string | undefined;
 }
 
 /** A store whose commit of the next start of a task is done and not answered. */
@@ -76,13 +79,14 @@ function withSlowReads(store: Store, slow: { until: Promise<void> }): Store {
 
 /** A runner whose tasks end when `ends` is called, or when they are aborted; then when `stopping` has resolved. */
 async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, options: RunnerOptions = {}) {
-  const { attemptsMax = 3, runnersMax = 1, stopping = Promise.resolve(), fails = 0 } = options;
+  const { attemptsMax = 3, runnersMax = 1, stopping = Promise.resolve(), fails = 0, writesFiles = false } = options;
   const startOrder: string[] = [];
   const observed: unknown[] = [];
   const { promise: end, resolve: ends } = Promise.withResolvers<string>();
   const kind: TaskKind = {
     type: 'work',
     attemptsMax,
+    writesFiles,
     isDecided: async () => {
       const { isDecided = false } = options;
       return typeof isDecided === 'function' ? isDecided() : isDecided;
@@ -99,7 +103,7 @@ async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, opti
       return { by: await Promise.race([end, stopped]) };
     },
   };
-  const holder = new LeaseHolder(`server-${++servers}`);
+  const holder = new LeaseHolder(options.serverId ?? `server-${++servers}`);
   const settings = { runnersMax, retentionDays: 7, retryPauseMs: 1, holder, heartbeatEveryMs };
   const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...settings });
   openStores.push({ close: () => tasks.stop(600) });
@@ -170,25 +174,45 @@ test('one whose task another runner has taken over is notified', async () => {
   assert.deepEqual([state, leased_by], ['running', 'another']);
 });
 
-test('a runner that the store does not answer aborts its work when its lease has lapsed', async () => {
+test('what writes files ends when its lease has lapsed; what no other runner does, or does once, continues', async () => {
   const clock = { now: Date.now() };
+  async function cutOff(options: RunnerOptions, owner: string | null = null, everyMs = beatMs) {
+    const store = await newStore();
+    const cut = { until: Promise.resolve() };
+    const submitter = await runner(store, clock, silent, { runnersMax: 0 });
+    const { taskId } = await submitter.tasks.submit(work());
+    await store.db.updateTable('tasks').set({ server_id: owner }).execute();
+    const serverId = owner ?? undefined;
+    const cutRunner = await runner(withCut(store, cut), clock, everyMs, {
+      attemptsMax: 2,
+      serverId,
+      writesFiles: true,
+      ...options,
+    });
+    await untilTrue(() => cutRunner.startOrder.length === 1, 'it begins');
+    const { promise, resolve: reconnect } = Promise.withResolvers<void>();
+    openStores.unshift({ close: async () => reconnect() });
+    return { store, cutRunner, taskId, cut: () => (cut.until = promise), reconnect };
+  }
   /** One whose task another runner takes over, and one that has no other. */
-  const [taken, alone] = await Promise.all(
-    [1, 2].map(async () => {
-      const store = await newStore();
-      const cut = { until: Promise.resolve() };
-      const cutRunner = await runner(withCut(store, cut), clock, beatMs, { attemptsMax: 2 });
-      const { taskId } = await cutRunner.tasks.submit(work());
-      await untilTrue(() => cutRunner.startOrder.length === 1, 'it begins');
-      const { promise, resolve: reconnect } = Promise.withResolvers<void>();
-      cut.until = promise;
-      return { store, cutRunner, taskId, reconnect };
-    }),
-  );
-  assert.ok(taken && alone);
+  const taken = await cutOff({});
+  const alone = await cutOff({});
+  const continued = [await cutOff({ writesFiles: false }), await cutOff({}, 'owner')];
+  const stalled = await cutOff({}, null, 1000);
+  for (const { cut } of [taken, alone, ...continued]) cut();
+  // As if the machine had been suspended.
+  clock.now += ownLeaseMs + 1;
   for (const { cutRunner } of [taken, alone]) {
     await untilTrue(() => cutRunner.observed.length === 1, 'its work is aborted');
     assert.ok(cutRunner.observed[0] instanceof LeaseLost);
+  }
+  const renewed = clock.now + leaseMs;
+  await untilTrue(async () => (await row(stalled.store, stalled.taskId)).lease_until === renewed, 'it renews first');
+  for (const { cutRunner, reconnect, taskId } of [stalled, ...continued]) {
+    assert.deepEqual(cutRunner.observed, []);
+    reconnect();
+    cutRunner.ends('first');
+    assert.deepEqual((await cutRunner.tasks.wait(taskId, soonMs))?.result, { by: 'first' });
   }
   const other = await runner(taken.store, clock, beatMs);
   clock.now += leaseMs + 1;
