@@ -14,6 +14,7 @@ import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
 import { concatenate } from '../../standard/record_body.ts';
+import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import { PageBytes } from '../results/page_bytes.ts';
 import type { Caller, Queries } from '../statements/queries.ts';
 import type { RowSource } from './row_source.ts';
@@ -29,6 +30,7 @@ export class TableRows {
   readonly #queries: Queries;
   readonly #observe: Observe;
   readonly #authorizer: Authorizer;
+  readonly #changes: Pick<ChangeFeed, 'readNow'>;
   readonly #trail: Trail;
   readonly #keys: Pick<IdempotencyKeys, 'retainStep'>;
 
@@ -38,6 +40,7 @@ export class TableRows {
     readonly queries: Queries;
     readonly observe: Observe;
     readonly authorizer: Authorizer;
+    readonly changes: Pick<ChangeFeed, 'readNow'>;
     readonly trail: Trail;
     readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
   }) {
@@ -46,6 +49,7 @@ export class TableRows {
     this.#queries = parts.queries;
     this.#observe = parts.observe;
     this.#authorizer = parts.authorizer;
+    this.#changes = parts.changes;
     this.#trail = parts.trail;
     this.#keys = parts.keys;
   }
@@ -62,7 +66,9 @@ export class TableRows {
     const batch = await rows.read(table.spec.columns, `${table.id} ${table.version}`);
     await this.#requireReplica(warehouse, [root.name, database.name, table.name].join('.'));
     const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
-    return this.#warehouses.admit(warehouse, caller, async (engine) => {
+    return this.#warehouses.admit(warehouse, caller, async (engine, queuedMs) => {
+      // Other servers may have given the name to another table meanwhile.
+      if (queuedMs > 0) await this.#changes.readNow();
       if (generation !== this.#authorizer.generation) await this.#requireUnchanged(path, chain, caller);
       this.#catalog.requireNoOpenChange([path.map(({ name }) => name)]);
       const started = performance.now();

@@ -11,6 +11,7 @@ import { engineWith } from '../../../src/engines/derived_engine.ts';
 import type { Engine, EngineWarehouse } from '../../../src/engines/port/engine.ts';
 import type { Snapshot } from '../../../src/engines/port/snapshot.ts';
 import type { FaultInjector } from '../../../src/store/store.ts';
+import { eventually } from '../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { openTestBucket } from '../../file_stores.ts';
 import { type ObjectStoreServer, startObjectStore } from '../../outbound/object_store_server.ts';
@@ -219,4 +220,22 @@ describe('a run of a task that another server has completed meanwhile', {
         assert.deepEqual(later.at('result', 'queryId'), task.at('result', 'queryId'));
         await verify(task, other);
       });
+
+  test('rows that waited are not inserted unless the server knows which table has the name now', async () => {
+    [run, computed] = [Promise.withResolvers(), Promise.withResolvers()];
+    (await one.patch('/api/v2/warehouses/cluster', { queriesMax: 1 })).is(200);
+    const long = one.post(`${lake}/query`, { sql, waitSeconds: 60 });
+    await computed.promise;
+    const waiting = one.post(rowsOfTable, { rows: [[9]] });
+    await eventually('they wait', async () => (await one.get('/api/v2/warehouses/cluster')).at('queuedQueries') === 1);
+    await store.query('begin');
+    try {
+      await store.query('lock table changes in access exclusive mode');
+      run.resolve();
+      (await waiting).is(503, 'STORE_UNAVAILABLE');
+    } finally {
+      await store.query('rollback');
+    }
+    await long;
+  });
 });
