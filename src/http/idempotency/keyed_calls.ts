@@ -6,7 +6,7 @@ import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Granted, Guard } from '../../model/principal.ts';
 import { type Accepted, isMutation, type Outcome } from '../../standard/endpoint.ts';
 import type { ApiResponse } from '../../standard/envelope.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, withOutcome } from '../../standard/failure.ts';
 import type { Route } from '../../standard/paths.ts';
 import type { CallFailures } from '../call_failures.ts';
 import { AlreadyForwarded } from '../forwarding/request_forwarding.ts';
@@ -59,6 +59,17 @@ interface KeyedCall<Context> {
   readonly steps: CallSteps;
 }
 
+/** Whether the key has been compared with its earlier uses, which determines the outcome of a failure from then on. */
+interface Progress {
+  isBegun: boolean;
+}
+
+interface Admitted {
+  readonly granted: readonly Granted[];
+  readonly refusal: unknown;
+  readonly progress: Progress;
+}
+
 export class KeyedCalls<Context> {
   readonly #options: KeyedCallsOptions<Context>;
   readonly #replays: IdempotentRequests;
@@ -72,6 +83,21 @@ export class KeyedCalls<Context> {
 
   /** Applies the request once, however often it is sent. */
   async respond(keyedCall: KeyedCall<Context>): Promise<ApiResponse> {
+    const progress = { isBegun: false };
+    try {
+      return await this.#attempt(keyedCall, progress);
+    } catch (error) {
+      if (progress.isBegun || error instanceof AlreadyForwarded) throw error;
+      const { call, key } = keyedCall;
+      const failure = this.#failures.withOutcome(error, call.requestId, 'notApplied');
+      if (failure.outcome !== 'notApplied') throw failure;
+      // An earlier attempt with the key may have been applied.
+      const isKnown = await this.#replays.isKnown(call.principal.id, key).catch(() => true);
+      throw isKnown ? withOutcome(failure, 'unknown') : failure;
+    }
+  }
+
+  async #attempt(keyedCall: KeyedCall<Context>, progress: Progress): Promise<ApiResponse> {
     const { call, key, steps } = keyedCall;
     const { principal } = call;
     const granted = this.#options.access.authorizer.record(principal);
@@ -83,14 +109,14 @@ export class KeyedCalls<Context> {
     const parse = await steps.receive().catch(refused);
     // A large body is parsed only then, because it holds a thread until it is used.
     return this.#replays.inTurn(principal.id, key, async () =>
-      this.#respond(keyedCall, await parse().catch(refused), { granted, refusal }),
+      this.#respond(keyedCall, await parse().catch(refused), { granted, refusal, progress }),
     );
   }
 
   async #respond(
     { incoming, route, call, key, query, steps }: KeyedCall<Context>,
     body: Body,
-    { granted, refusal }: { readonly granted: readonly Granted[]; readonly refusal: unknown },
+    { granted, refusal, progress }: Admitted,
   ): Promise<ApiResponse> {
     const { authorizer } = this.#options.access;
     const { principal } = call;
@@ -118,6 +144,7 @@ export class KeyedCalls<Context> {
         return successResponse(await this.#reconstruct(route, call, objectId, resultingName(route, body)));
       },
     };
+    progress.isBegun = true;
     try {
       return await this.#replays.respond(keyed);
     } catch (error) {
