@@ -408,7 +408,9 @@ test('another principal gets the result of a label if it may write the table, wi
   await loadSucceeding(body);
   const database = `/catalogs/default/databases/d`;
   const use = ['use', '/warehouses/default'] as const;
-  const maker = await newPerson(server, 'maker', [['create', database], use]);
+  const columns = ['id', 'name'].map((name) => ({ name, type: 'TEXT' }));
+  (await server.put(`/api/v2${database}/tables/slow`, { columns })).is(201);
+  const maker = await newPerson(server, 'maker', [['create', database], ['write', `${database}/tables/slow`], use]);
   const writer = await newPerson(server, 'writer', [['create', database], ['write', database], use]);
   const path = uri`/databases/${'d'}/load`;
   (await maker.post(path, body)).is(400, 'OBJECT_ALREADY_EXISTS');
@@ -416,7 +418,8 @@ test('another principal gets the result of a label if it may write the table, wi
   const ended = await server.ended(repeated);
   assert.partialDeepStrictEqual(ended.at('result'), { rowsLoaded: 2, repeated: true });
 
-  const first = (await maker.post(path, { table: newTableName(), source: { url: `${address}/slow.csv` } })).is(202);
+  const slow = { source: { url: `${address}/slow.csv` } };
+  const first = (await maker.post(`/api/v2${database}/tables/slow/load`, slow)).is(202);
   const tableWithLabel = newTableName();
   const second = await maker.post(path, { table: tableWithLabel, source: body.source, after: [first.at('taskId')] });
   const response = await startSlowLoad();
