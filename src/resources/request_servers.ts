@@ -85,6 +85,10 @@ export class RequestServers {
     return (name === 'tasks' || name === 'queries') && verb === 'get';
   }
 
+  endsWork({ endpoint: { verb, action }, category: { name } }: RequestRoute): boolean {
+    return (name === 'tasks' || name === 'queries') && (action === 'cancel' || verb === 'delete');
+  }
+
   ofFile(fileServerId: string | null): string | undefined {
     return fileServerId === null || fileServerId === this.#parts.serverId ? undefined : fileServerId;
   }

@@ -104,7 +104,8 @@ describe('the connections to another server', () => {
     });
     const forward = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
       const principalId = String(incoming.url).split('/')[1] ?? '';
-      const common = { requestId: randomUUID(), principalId, serverId: 'there', isChange: false };
+      const endsWork = String(incoming.url).endsWith('/cancel');
+      const common = { requestId: randomUUID(), principalId, serverId: 'there', isChange: false, endsWork };
       const result = await forwarder.forward({ incoming, outgoing, ...common, isCharged: false, isRoot: false });
       if (result.kind !== 'notSent') return;
       codes.push(result.failure.code);
@@ -151,6 +152,14 @@ describe('the connections to another server', () => {
     for (const path of ['/ann/1', '/ann/2', '/ben/1']) answer(path);
     await eventually('a free connection', () => isForwarded('/ann/4'));
     for (const path of waiting.keys()) answer(path);
+  });
+
+  test('are left for the cancellation of what the other requests of a principal wait for', async () => {
+    assert.deepEqual([await isForwarded('/kim/1'), await isForwarded('/kim/2')], [true, true]);
+    assert.equal(await isForwarded('/kim/3'), false);
+    assert.equal(await isForwarded('/kim/cancel'), true);
+    assert.equal(await isForwarded('/kim/again/cancel'), false);
+    for (const path of ['/kim/1', '/kim/2', '/kim/cancel']) waiting.get(path)?.();
   });
 
   test('are not kept by requests whose clients had disconnected before', async () => {

@@ -33,6 +33,8 @@ export interface ForwardedRequest {
   readonly serverId: string;
   /** Whether it may have been applied if its response is lost. */
   readonly isChange: boolean;
+  /** Whether it ends what other requests may be waiting for. */
+  readonly endsWork?: boolean | undefined;
   /** The body, if it was read already. */
   readonly body?: Uint8Array | undefined;
   readonly isCharged: boolean;
@@ -142,12 +144,12 @@ export class Forwarder {
 
   /**
    * Counts a request until the returned function is called. A principal that has as many connections to a server as are free gets no more:
-   * whatever some do there, and for how long, others get one.
+   * whatever some do there, and for how long, others get one. It gets twice as many to end that work.
    */
-  #take({ serverId, principalId }: ForwardedRequest): (() => void) | undefined {
+  #take({ serverId, principalId, endsWork }: ForwardedRequest): (() => void) | undefined {
     const shares = this.#principals.get(serverId) ?? { total: 0, own: new Map<string, number>() };
     const own = shares.own.get(principalId) ?? 0;
-    if (own >= this.#socketsMax - shares.total) return undefined;
+    if (own >= (this.#socketsMax - shares.total) * (endsWork ? 2 : 1)) return undefined;
     this.#principals.set(serverId, shares);
     shares.own.set(principalId, own + 1);
     shares.total++;

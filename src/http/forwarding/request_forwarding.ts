@@ -19,6 +19,8 @@ export interface RequestServers<Context> {
   ofFile(fileServerId: string | null): string | undefined;
   /** Whether this server can process it, too, while the other one is down. */
   isAnsweredByAny(route: Route<Context>): boolean;
+  /** Whether it ends what other requests may be waiting for. */
+  endsWork(route: Route<Context>): boolean;
 }
 
 type Message = Pick<ForwardedRequest, 'incoming' | 'outgoing' | 'requestId' | 'principalId' | 'isRoot'>;
@@ -65,7 +67,8 @@ export class RequestForwarding<Context> {
   async byPath(route: Route<Context>, message: Message): Promise<ApiResponse | Failure | undefined> {
     const serverId = await this.#servers.ofPath(route);
     if (serverId === undefined) return undefined;
-    const request = { ...message, serverId, isChange: isChange(route.endpoint), isCharged: false };
+    const endsWork = this.#servers.endsWork(route);
+    const request = { ...message, serverId, isChange: isChange(route.endpoint), isCharged: false, endsWork };
     if (!this.#servers.isAnsweredByAny(route)) return this.#forward(request);
     const response = await this.#forward(request).catch(failureOf);
     return response instanceof Failure ? undefined : response;
