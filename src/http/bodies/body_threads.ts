@@ -150,7 +150,10 @@ export class BodyThreads {
     const { promise: begun, resolve: begin, reject } = Promise.withResolvers<void>();
     const waiting = { principalId, begin };
     const end = (failure: Failure) => {
-      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      const at = this.#waiting.indexOf(waiting);
+      // It has just begun.
+      if (at < 0) return;
+      this.#waiting.splice(at, 1);
       reject(failure);
     };
     const late = `timed out after ${timeoutMs / 1000} s waiting for other large bodies to be read; retry later`;
