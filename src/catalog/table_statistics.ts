@@ -40,10 +40,13 @@ export class StatisticsRefresher {
     await this.#refreshing;
   }
 
+  /** Never rejects: nobody waits for the refreshes of the timer, and a rejection of which nobody hears ends the process. */
   refresh(): Promise<void> {
-    this.#refreshing ??= this.#refresh().finally(() => {
-      this.#refreshing = undefined;
-    });
+    this.#refreshing ??= this.#refresh()
+      .catch((error) => this.#options.observe({ kind: 'backgroundError', what: 'table statistics', error }))
+      .finally(() => {
+        this.#refreshing = undefined;
+      });
     return this.#refreshing;
   }
 
