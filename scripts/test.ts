@@ -35,7 +35,7 @@ const endingMaxMs = 30_000;
 /** For one with a failed test, which may have skipped its cleanup: the failure is reported. */
 const endingAfterFailureMaxMs = 3000;
 /** The limit of the whole run on any machine. */
-const runMsMax = Number(process.env.TEST_MINUTES_MAX ?? (isSample ? 37 : 24 * 60)) * 60_000;
+const runMsMax = Number(process.env.TEST_MINUTES_MAX ?? (isSample ? 60 : 24 * 60)) * 60_000;
 /** After that limit: for files to end and to report their results. */
 const abortMsMax = 5000;
 /** Nothing is computed after the tests, so that even a slow machine ends soon. */

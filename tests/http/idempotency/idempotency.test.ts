@@ -6,9 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../deadline.ts';
 import { type Reply, start, type TestServer } from '../../server.ts';
-import { requestHead, Wire } from '../connection/wire.ts';
 
 const header = 'x-service-idempotency-key';
 const replay = 'x-service-idempotent-replay';
@@ -144,29 +142,6 @@ describe('a repeated request', () => {
       (await keyed(server, key, 'POST', path, body)).is(200, '0', { rowCount: 1 });
     }
     assert.equal(await count(), before + 3);
-  });
-
-  test('that is refused before it is recognized may have been applied', async () => {
-    const [key, other] = [freshKey(), freshKey()];
-    const path = '/api/v2/databases/d/tables/t/rows';
-    const body = { rows: Array.from({ length: 80_000 }, () => [1]) };
-    (await keyed(server, key, 'POST', path, body)).is(201);
-    const lines = ['Content-Type: application/json', 'Content-Length: 900000'];
-    const begin = () => {
-      const begun = new Wire(server.port);
-      begun.write(requestHead(server.token, `POST ${path}`, ...lines) + ' '.repeat(500_000));
-      return begun;
-    };
-    let wire = begin();
-    const refusal = await eventually('the memory for large bodies is in use', async () => {
-      // It is refused itself if the other one comes first.
-      if (wire.endKind !== undefined) wire = begin();
-      const reply = await keyed(server, key, 'POST', path, body);
-      return reply.status === 201 ? undefined : reply;
-    });
-    refusal.is(503, 'SERVER_BUSY', { outcome: 'unknown' });
-    (await keyed(server, other, 'POST', path, body)).is(503, 'SERVER_BUSY', { outcome: 'notApplied' });
-    wire.close();
   });
 
   test('an invalid key', async () => {
