@@ -41,7 +41,9 @@ const entryOf = (queryId: string, ranMs: number, taskId: string | null = null): 
 test('only statements that run for long, or belong to a task, are written before they end', async (t) => {
   const statements: string[] = [];
   const inject = ({ sql }: { readonly sql: string }) => {
-    if (/^(insert into|update|select).*"queries"/.test(sql)) statements.push(sql.split(' ')[0] as string);
+    // Without those that count the bytes of what is retained.
+    const isOfEntries = /^(insert into|update|select).*"queries"/.test(sql) && !sql.includes('octet_length');
+    if (isOfEntries) statements.push(sql.split(' ')[0] as string);
   };
   const { store } = await storesOf(import.meta.url).open({ isShared: true, inject });
   t.after(() => store.close());

@@ -215,7 +215,7 @@ test('what an operation shares with the one that creates is referenced, and ever
 test('the document is small enough to be loaded by tools', () => {
   const text = JSON.stringify(document);
   // Comparisons of tables and views take 13,000 of them.
-  assert.ok(text.length <= 575_000, `${text.length} characters`);
+  assert.ok(text.length <= 577_000, `${text.length} characters`);
   assert.ok(gzipSync(text).length <= 60_000, `${gzipSync(text).length} bytes compressed`);
 });
 
