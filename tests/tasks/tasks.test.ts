@@ -15,12 +15,14 @@ import { storesOf } from '../stores.ts';
 
 const stores = storesOf(import.meta.url);
 const openStores: { store: Store; tasks: Tasks }[] = [];
-after(async () => {
-  for (const { store, tasks } of openStores) {
+after(() => closeStores());
+
+async function closeStores(): Promise<void> {
+  for (const { store, tasks } of openStores.splice(0)) {
     await tasks.stop(600);
     await store.close();
   }
-});
+}
 
 type Run = NonNullable<TaskKind['run']>;
 
@@ -419,6 +421,8 @@ test('whichever statement of the store fails while tasks run, they end correctly
   const statements = [...tables, ...Array.from({ length: 60 * stores.attempts }, (_, i) => i + 1)];
   const aboutAll = () => tables.every((table) => [...hitStatements].some((sql) => isAbout(sql, table)));
   for (const n of sampled(t, 5, statements, aboutAll)) {
+    // Each has connections to PostgreSQL.
+    await closeStores();
     const fault: { at: number | string; count: number } = { at: Number.POSITIVE_INFINITY, count: 0 };
     const inject: FaultInjector = ({ sql }) => {
       const isNext = typeof fault.at === 'string' ? isAbout(sql, fault.at) : ++fault.count === fault.at;
