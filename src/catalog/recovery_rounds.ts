@@ -2,8 +2,8 @@
 // Statements of a warehouse wait for the running round; if an object's change is still open after it, statements on that object are
 // refused, until the feed of changes shows that it ended. See changes/intent_recovery.ts for the recovery of one change.
 import { setTimeout as pause } from 'node:timers/promises';
+import { withTimeout } from '../model/concurrency/bounded_waits.ts';
 import { foldName } from '../model/names.ts';
-import { withTimeout } from '../model/work/bounded_waits.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Change } from '../store/changes/change.ts';
 import type { ChangeFollower } from '../store/changes/change_feed.ts';

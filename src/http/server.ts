@@ -4,8 +4,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { withTimeout } from '../model/concurrency/bounded_waits.ts';
 import type { Privilege } from '../model/privileges.ts';
-import { withTimeout } from '../model/work/bounded_waits.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
 import { type ApiResponse, failureResponse } from '../standard/envelope.ts';

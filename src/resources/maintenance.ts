@@ -4,7 +4,7 @@ import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import { followClusterShapes } from '../jobs/cluster_shape.ts';
 import { settleDecommissions } from '../jobs/decommission_backend.ts';
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
-import { withTimeout } from '../model/work/bounded_waits.ts';
+import { withTimeout } from '../model/concurrency/bounded_waits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { renewEveryMs } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';

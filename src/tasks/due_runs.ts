@@ -1,6 +1,6 @@
 // The runs of schedules that are due: a number at a time, for which their owners take turns. However many an owner has, and however long
 // they take, those of the others begin.
-import { hasPlace } from '../model/work/fair_share.ts';
+import { hasPlace } from '../model/concurrency/fair_share.ts';
 
 export interface DueRun {
   readonly id: string;

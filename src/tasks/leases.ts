@@ -33,7 +33,7 @@ export class Leases {
     return this.#holder.lease(this.#clock());
   }
 
-  /** Whether another runner may have a task whose lease was last renewed then, although nobody told this one so. */
+  /** Whether another runner may have a task whose lease was last renewed then, although this one was not notified. */
   hasLapsed(renewedAt: ClockTimes): boolean {
     return this.#holder.isShared && passedMs(renewedAt, this.#clock()) > ownLeaseMs;
   }

@@ -2,7 +2,7 @@
 // shutdown it returns running tasks to the queue.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import { withTimeout } from '../model/work/bounded_waits.ts';
+import { withTimeout } from '../model/concurrency/bounded_waits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { type ClockTimes, clockTimes, type Lease, type LeaseHolder, ownLeaseMs, passedMs } from '../store/leases.ts';
@@ -159,7 +159,7 @@ export class TaskRunner {
 
   /**
    * Ends the work whose lease could not be renewed if another server may write the same files now. The store, which this server may not reach, is
-   * not waited for. Mostly no server reaches it, and none takes anything over: other work goes on.
+   * not waited for. Mostly no server reaches it, and none takes anything over: other work continues.
    */
   #abortLapsed(): void {
     const { heartbeatEveryMs } = this.#options;

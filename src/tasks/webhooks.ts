@@ -4,7 +4,7 @@
 import { createHmac } from 'node:crypto';
 import { type RawBuilder, type Selectable, sql, type Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
-import { hasPlace } from '../model/work/fair_share.ts';
+import { hasPlace } from '../model/concurrency/fair_share.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { post, urlOf } from '../outbound/http_client.ts';

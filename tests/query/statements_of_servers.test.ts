@@ -135,7 +135,7 @@ test('statements are stored once, also if the answer to their insertion was lost
   );
 });
 
-test('what runs is told to the other servers also while what ended cannot be written', async (t) => {
+test('running statements are published to the other servers also while those that ended cannot be written', async (t) => {
   const { store } = await storesOf(import.meta.url).open({ isShared: true });
   t.after(() => store.close());
   const holder = new LeaseHolder('one');

@@ -1,7 +1,7 @@
 // Quotas of one principal: running statements, unfinished tasks, bytes of spill. They apply to `root` too. Callers report what they run; a
 // statement is stopped only through the callback that came with it.
 import type { Kysely } from 'kysely';
-import { unlessAborted } from '../../model/work/bounded_waits.ts';
+import { unlessAborted } from '../../model/concurrency/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 import { bytesOf } from '../../store/row_batches.ts';
 import type { Schema, TaskState } from '../../store/schema.ts';

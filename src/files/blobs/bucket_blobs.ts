@@ -4,7 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { withTimeout } from '../../model/work/bounded_waits.ts';
+import { withTimeout } from '../../model/concurrency/bounded_waits.ts';
 import { isMissingContent, type ObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import { isFullDisk, storageFailure } from '../receiving.ts';

@@ -4,7 +4,7 @@ import type { Agent, ClientRequest, IncomingMessage, ServerResponse } from 'node
 import type { RequestOptions as SecureRequestOptions } from 'node:https';
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { withTimeout } from '../../model/work/bounded_waits.ts';
+import { withTimeout } from '../../model/concurrency/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 import { hasBody } from '../bodies/body.ts';
 import { readAfterHeader, requestIdHeader } from '../request_headers.ts';

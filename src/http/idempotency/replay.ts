@@ -10,8 +10,8 @@ import {
   type RetainedStep,
   type StoredResponse,
 } from '../../access/idempotency_keys.ts';
+import { withTimeout } from '../../model/concurrency/bounded_waits.ts';
 import type { AppliedWrite, Granted, Guard } from '../../model/principal.ts';
-import { withTimeout } from '../../model/work/bounded_waits.ts';
 import { type Code, codes, type SuccessStatus } from '../../standard/codes.ts';
 import { acceptsIdempotencyKey, type Endpoint } from '../../standard/endpoint.ts';
 import { type ApiResponse, failureResponse } from '../../standard/envelope.ts';

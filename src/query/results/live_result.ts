@@ -1,7 +1,7 @@
 // A result that is still being computed: its complete pages are in the file that the engine appends to.
 import type { PageReady } from '../../engines/port/statements.ts';
 import type { RecentBytes } from '../../engines/results/recent_blocks.ts';
-import { unlessAborted } from '../../model/work/bounded_waits.ts';
+import { unlessAborted } from '../../model/concurrency/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { PageReceiver, StartedRun } from '../statements/query_request.ts';
 import { PageBytes } from './page_bytes.ts';

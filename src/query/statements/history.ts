@@ -287,7 +287,7 @@ export class QueryHistory {
     return this.#flushing;
   }
 
-  /** What runs is told to the others even if what ended cannot be written. */
+  /** Running statements are published to the other servers even if those that ended cannot be written. */
   async #flush(): Promise<void> {
     await this.#observed(
       async () => {

@@ -6,9 +6,9 @@ import { keyedStep } from '../../access/idempotency_keys.ts';
 import type { TaskResultOf } from '../../api/tasks/task_types.ts';
 import type { ExportedFiles } from '../../engines/port/export.ts';
 import { orphanAgeMs } from '../../files/blobs/blob_places.ts';
+import { withTimeout } from '../../model/concurrency/bounded_waits.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
-import { withTimeout } from '../../model/work/bounded_waits.ts';
 import { withOutcome } from '../../standard/failure.ts';
 import type { BodyPiece } from '../../standard/record_body.ts';
 import type {

@@ -2,7 +2,7 @@
 // run one at a time: the read that crashed the process cannot crash it for the others again, and a read that crashes the next process
 // too, while nothing else runs in it, is blamed.
 import { blamedFor, crashedAlone, wasLost } from '../../engines/engine_lost.ts';
-import { unlessAborted } from '../../model/work/bounded_waits.ts';
+import { unlessAborted } from '../../model/concurrency/bounded_waits.ts';
 import { Failure } from '../../standard/failure.ts';
 
 interface Read<T> {

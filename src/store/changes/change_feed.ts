@@ -2,7 +2,7 @@
 // transaction that makes it. The followers of this server get it by the commit; those of other servers on the same store by reading the
 // table `changes`, which is written only if the store is shared: when the store notifies them, and periodically.
 import type { Kysely, Transaction } from 'kysely';
-import { withTimeout } from '../../model/work/bounded_waits.ts';
+import { withTimeout } from '../../model/concurrency/bounded_waits.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Schema } from '../schema.ts';

@@ -1,7 +1,7 @@
 // Completion in an interactive session: keywords, the names of catalogs, databases, tables and views, and the columns of the tables that a
 // statement names.
 import { namedTables } from '../../../client/statements.ts';
-import { unlessAborted } from '../../../model/work/bounded_waits.ts';
+import { unlessAborted } from '../../../model/concurrency/bounded_waits.ts';
 import { rowFormats } from '../output/row_formats.ts';
 import type { Session } from './session_state.ts';
 import { shortcuts } from './shortcuts.ts';

@@ -1,6 +1,7 @@
 // The servers of a warehouse as a cluster: which of them are available, which shard each of them has, and on which of them work runs.
+
+import { withTimeout } from '../../../model/concurrency/bounded_waits.ts';
 import type { ServerIdentity } from '../../../model/records.ts';
-import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
@@ -341,7 +342,7 @@ export class Cluster implements ClickHouseCluster {
     return this.#onOneOf(() => this.#readers(), work, options);
   }
 
-  /** Where there are such, the servers that can be told a replica that counts of each other shard. */
+  /** The servers for which a replica that counts is known for each other shard, if there are any. */
   #readers(): Member[] {
     const available = this.#available();
     const fitting = available.filter(({ counted }) => this.countedReplicas(counted)?.first !== undefined);

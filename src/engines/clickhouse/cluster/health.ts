@@ -1,6 +1,6 @@
 // Checks the members of a cluster every 2 s, each by itself and with a deadline, so that one that is frozen delays no other. A server that was
 // away or restarted is available again only when it has caught up.
-import { withTimeout } from '../../../model/work/bounded_waits.ts';
+import { withTimeout } from '../../../model/concurrency/bounded_waits.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { certificateFaultOf } from '../connection/certificate_fault.ts';
 import { ClickHouseError, isLate, missingPrivilege } from '../connection/clickhouse_error.ts';

@@ -1,6 +1,7 @@
 // A registered server as a member of the cluster: its connection, its condition as of the last check, and the calls that run on it.
+
+import { withTimeout } from '../../../model/concurrency/bounded_waits.ts';
 import type { ServerIdentity } from '../../../model/records.ts';
-import { withTimeout } from '../../../model/work/bounded_waits.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import type { Failure } from '../../../standard/failure.ts';
 import type { Availability, Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';

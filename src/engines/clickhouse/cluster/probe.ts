@@ -1,6 +1,7 @@
 // Checks a server that a caller wants to register. Nothing of what it answers is shown, except its version.
+
+import { unlessAborted } from '../../../model/concurrency/bounded_waits.ts';
 import type { ServerIdentity } from '../../../model/records.ts';
-import { unlessAborted } from '../../../model/work/bounded_waits.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { urlOf } from '../../../outbound/http_client.ts';
 import type { Code } from '../../../standard/codes.ts';

@@ -2,7 +2,7 @@
 // number, memory, deadlines and ends. See conversion_thread.ts for the work. Bytes are passed to them, never parsed values.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
-import { hasPlace } from '../../../model/work/fair_share.ts';
+import { hasPlace } from '../../../model/concurrency/fair_share.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { EngineLost } from '../../engine_lost.ts';
 import { cancelledFailure, timeoutFailure } from '../connection/clickhouse_error.ts';

@@ -1,7 +1,7 @@
 // The rows of a catalog as of one instant: tables without writers, to which the parts of the tables of one server of each shard are linked. They need no
 // space of their own, until the parts are merged or dropped in the tables that they are from.
 import { createHash, randomUUID } from 'node:crypto';
-import { unlessAborted } from '../../../model/work/bounded_waits.ts';
+import { unlessAborted } from '../../../model/concurrency/bounded_waits.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, TableName } from '../../port/refs.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';

@@ -1,7 +1,7 @@
 // Exchanges of records between servers: each gets what it lacks of the others. Most of the servers that are enabled have each record. Without the
 // exchanges, those that are enabled later could be others, and none of them have it.
 import { setTimeout as pause } from 'node:timers/promises';
-import { withTimeout } from '../../../model/work/bounded_waits.ts';
+import { withTimeout } from '../../../model/concurrency/bounded_waits.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { copyDay, differingDays, type RecordTable } from './record_copies.ts';

@@ -4,7 +4,7 @@
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Digests } from '../../../files/digests.ts';
-import { withTimeout } from '../../../model/work/bounded_waits.ts';
+import { withTimeout } from '../../../model/concurrency/bounded_waits.ts';
 import { Failure } from '../../../standard/failure.ts';
 
 const pollMs = 50;

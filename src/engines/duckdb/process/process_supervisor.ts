@@ -1,6 +1,6 @@
 // The life of the process of a warehouse that has the files of its catalogs: started, started again after its death and with new
 // limits, replaced by a spare one, stopped. See warehouse.ts for what it is asked to do.
-import { withTimeout } from '../../../model/work/bounded_waits.ts';
+import { withTimeout } from '../../../model/concurrency/bounded_waits.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { EngineLost } from '../../engine_lost.ts';
 import type { BackendStatus } from '../../port/backends.ts';

@@ -243,7 +243,7 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
     (await server.delete('/api/v2/catalogs/reused?cascade=true&purge=true')).is(200);
     await create();
-    // Of a catalog that nothing is known of: an operator is told.
+    // Of an unknown catalog: the error message reports it to the operator.
     (await server.put('/api/v2/catalogs/reused/databases/e')).is(201);
     await ask(third?.url, "CREATE DATABASE reused__e COMMENT 'Tabularium catalog of another installation'");
     (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);

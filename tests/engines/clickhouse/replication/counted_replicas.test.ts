@@ -27,11 +27,11 @@ const lost = { isAvailable: false };
 const without = (...lost: readonly string[]) => all.filter((id) => !lost.includes(id)).map((id) => member(id));
 
 describe('the replicas that count', () => {
-  test('are not told while all of the definition do', () => {
+  test('are not sent while all of the definition do', () => {
     assert.equal(countedReplicas(without(), member('1.1')), undefined);
   });
 
-  test('are told with the first place at which all other shards have one', () => {
+  test('are sent with the first place at which all other shards have one', () => {
     const { ids, first } = countedReplicas(without('2.1'), member('1.1')) ?? {};
     assert.deepEqual(
       ids,
@@ -49,13 +49,13 @@ describe('the replicas that count', () => {
     assert.equal(countedReplicas(others, member('3.1'))?.first, 1);
   });
 
-  test('are told where one of the definition is not registered', () => {
+  test('are sent where one of the definition is not registered', () => {
     const others = without('3.2').map(({ identity }) => member(identity.id, { memberCount: 6 }));
     assert.deepEqual(countedReplicas(others, member('1.1'))?.ids.includes('3.2'), false);
     assert.equal(countedReplicas([member('1.1', { memberCount: 1 })], member('1.1')), undefined);
   });
 
-  test('are told where one is registered that the definition does not have, and another one does not count', () => {
+  test('are sent where one is registered that the definition does not have, and another one does not count', () => {
     const further = unplaced('3.3');
     assert.equal(countedReplicas([...without(), further], member('1.1')), undefined);
     assert.equal(countedReplicas([...without('3.2'), further], member('1.1'))?.ids.length, 6);
@@ -76,7 +76,7 @@ describe('the replicas that count', () => {
     assert.equal(counted?.first, undefined);
   });
 
-  test('where none does, none is told', () => {
+  test('where none does, none is sent', () => {
     assert.deepEqual(countedReplicas([], undefined), { ids: [], first: undefined });
   });
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { unlessAborted, withTimeout } from '../../../src/model/work/bounded_waits.ts';
+import { unlessAborted, withTimeout } from '../../../src/model/concurrency/bounded_waits.ts';
 
 const longMs = 600_000;
 const never = new Promise<never>(() => {});
