@@ -91,8 +91,9 @@ const statements: Readonly<Record<string, string>> = {
   'a join that explodes':
     'SELECT sum(a.range + b.range) FROM range(1000000) AS a JOIN range(1000000) AS b ON a.range % 10 = b.range % 10',
   'a sort': 'SELECT max(n) FROM (SELECT range AS n FROM range(100000000) ORDER BY hash(range) OFFSET 10)',
+  // Of few rows, with an aggregate that is slow: windows are held in memory, and must not reach the limit of the warehouse.
   'a window':
-    'SELECT max(r) FROM (SELECT sum(range) OVER (ORDER BY hash(range) ROWS 1000 PRECEDING) AS r FROM range(20000000))',
+    'SELECT max(r) FROM (SELECT mode(range) OVER (ORDER BY hash(range) ROWS 1000 PRECEDING) AS r FROM range(3000000))',
   'a recursive query':
     'WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 1000000000) SELECT max(n) FROM r',
   'a result of many pages': 'SELECT range AS n, md5(range::VARCHAR) AS t FROM range(1000000000)',
