@@ -1,16 +1,13 @@
 // Checks a catalog while it is in use: compares its tables with the metadata store and reads all of them, one at a time. Damage is
 // reported in the result, not as an error. A catalog that was refused as damaged and is sound now is served again.
-import type { Catalog } from '../catalog/catalog.ts';
-import type { CatalogObject } from '../catalog/object.ts';
 import { type CatalogFault, faultText } from '../engines/port/catalog_storage.ts';
 import type { EngineWarehouse } from '../engines/port/engine.ts';
 import type { CatalogRef, TableRef } from '../engines/port/refs.ts';
-import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { ExpectedTable } from '../model/expected_table.ts';
-import type { CatalogSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { expectedTables } from '../store/expected_tables.ts';
 import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
+import { catalogNow, type ObjectTaskParts, withAdmittedCatalog } from './admitted_objects.ts';
 
 export const checkCatalogTask = 'check_catalog';
 
@@ -25,11 +22,6 @@ export interface CheckRequest {
   readonly objectId: string;
 }
 
-interface Parts {
-  readonly catalog: Catalog;
-  readonly warehouses: Warehouses;
-}
-
 interface CheckFindings {
   readonly faults: readonly CatalogFault[];
   readonly tablesRead: number;
@@ -38,19 +30,19 @@ interface CheckFindings {
 /** Maximum number of faults in a result. */
 const faultsShownMax = 100;
 
-export function checkCatalogKind(parts: Parts): TaskKind<'check_catalog'> {
+export function checkCatalogKind(parts: ObjectTaskParts): TaskKind<'check_catalog'> {
   return {
     type: checkCatalogTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
     run: async (task, context) => {
       const { objectId } = task.request;
-      const { catalog, warehouse } = await catalogOf(parts, objectId);
+      const { id, name, spec } = await catalogNow(parts, objectId);
+      const catalog = { id, name };
+      const { warehouse } = spec;
       const check = new CatalogCheck(parts, { catalog, warehouse }, task, context);
       const { found, isReleased } = await check.run();
-      const { catalog: now } = await catalogOf(parts, objectId);
-      if (now.id !== catalog.id || now.name !== catalog.name)
-        throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed or moved while it was checked');
+      requireSame(await catalogNow(parts, objectId), catalog);
       const damage = await parts.warehouses.damageOf(warehouse, objectId);
       const { faults, tablesRead } = found;
       return {
@@ -66,22 +58,20 @@ export function checkCatalogKind(parts: Parts): TaskKind<'check_catalog'> {
   };
 }
 
-async function catalogOf({ catalog }: Parts, objectId: string) {
-  const [root] = await catalog.findChain(objectId);
-  if (!root) throw new Failure('OBJECT_NOT_FOUND', 'the catalog no longer exists', { category: 'catalogs' });
-  const { id, name, spec } = root as CatalogObject<CatalogSpec>;
-  return { catalog: { id, name }, warehouse: spec.warehouse };
+function requireSame(now: CatalogRef, before: CatalogRef): void {
+  if (now.id === before.id && now.name === before.name) return;
+  throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was renamed or moved while it was checked');
 }
 
 class CatalogCheck {
-  readonly #parts: Parts;
+  readonly #parts: ObjectTaskParts;
   readonly #catalog: CatalogRef;
   readonly #warehouse: string;
   readonly #principal: TaskRecord['principal'];
   readonly #context: TaskContext;
 
   constructor(
-    parts: Parts,
+    parts: ObjectTaskParts,
     { catalog, warehouse }: { readonly catalog: CatalogRef; readonly warehouse: string },
     { principal }: TaskRecord,
     context: TaskContext,
@@ -150,8 +140,12 @@ class CatalogCheck {
   }
 
   #admit<T>(work: (engine: EngineWarehouse) => Promise<T>): Promise<T> {
-    const admission = { principal: this.#principal, signal: this.#context.signal, isTask: true } as const;
-    return this.#parts.warehouses.admit(this.#warehouse, admission, work);
+    const { signal } = this.#context;
+    const admission = { catalogId: this.#catalog.id, principal: this.#principal, privilege: 'alter', signal } as const;
+    return withAdmittedCatalog(this.#parts, admission, (engine, now) => {
+      requireSame(now, this.#catalog);
+      return work(engine);
+    });
   }
 
   async #isServed(): Promise<boolean> {

@@ -1,7 +1,7 @@
 // Computes the checksums of the columns of a table. Changes nothing.
 import { formatType } from '../model/types.ts';
 import type { TaskKind } from '../tasks/task.ts';
-import { type TableTaskParts, withAdmittedTable } from './admitted_table.ts';
+import { type ObjectTaskParts, withAdmittedTable } from './admitted_objects.ts';
 
 export const checksumTableTask = 'checksum_table';
 
@@ -16,7 +16,7 @@ export interface ChecksumRequest {
   readonly objectId: string;
 }
 
-export function checksumTableKind(parts: TableTaskParts): TaskKind<'checksum_table'> {
+export function checksumTableKind(parts: ObjectTaskParts): TaskKind<'checksum_table'> {
   return {
     type: checksumTableTask,
     attemptsMax: 5,

@@ -1,7 +1,7 @@
 // Optimizes the storage of a table. Idempotent: the work is the same however often it is restarted.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { TaskKind } from '../tasks/task.ts';
-import { type TableTaskParts, withAdmittedTable } from './admitted_table.ts';
+import { type ObjectTaskParts, withAdmittedTable } from './admitted_objects.ts';
 
 export const optimizeTableTask = 'optimize_table';
 
@@ -17,7 +17,7 @@ export interface OptimizeRequest {
 }
 
 export function optimizeTableKind(
-  parts: TableTaskParts & { readonly catalog: Pick<Catalog, 'saveStatistics'> },
+  parts: ObjectTaskParts & { readonly catalog: Pick<Catalog, 'saveStatistics'> },
 ): TaskKind<'optimize_table'> {
   return {
     type: optimizeTableTask,
@@ -28,9 +28,10 @@ export function optimizeTableKind(
       const [before, after] = await withAdmittedTable(parts, task, async (engine, table) => {
         const statistics = await engine.tableStatistics(table);
         await engine.optimize(table, { signal, progress });
-        return [statistics, await engine.tableStatistics(table)] as const;
+        const optimized = await engine.tableStatistics(table);
+        await parts.catalog.saveStatistics(tableId, { ...optimized, asOf: new Date().toISOString() });
+        return [statistics, optimized] as const;
       });
-      await parts.catalog.saveStatistics(tableId, { ...after, asOf: new Date().toISOString() });
       return { ...after, dataBytesBefore: before.dataBytes };
     },
   };

@@ -6,7 +6,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Moves } from '../moves/moves.ts';
 import type { Exports } from '../query/exports/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
-import type { TableTaskParts } from './admitted_table.ts';
+import type { ObjectTaskParts } from './admitted_objects.ts';
 import { backUpKind } from './back_up.ts';
 import { backUpServerKind } from './back_up_server.ts';
 import { changeKinds } from './change_object.ts';
@@ -26,7 +26,7 @@ type KindParts = Parameters<typeof runQueryKinds>[0] &
   Parameters<typeof loadTableKind>[0] &
   Parameters<typeof loadDatabaseKind>[0] &
   Parameters<typeof createFilledTableKind>[0] &
-  TableTaskParts & {
+  ObjectTaskParts & {
     readonly catalog: Catalog;
     readonly exports: Exports;
     readonly backups: Backups;

@@ -144,8 +144,8 @@ export class Moves {
   }
 
   async #dryRun(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
-    const definitions = await this.#definitions(task.request.objectId, task);
-    return this.#admitted(task, definitions, run, async (sides) => {
+    const { root } = await this.#definitions(task.request.objectId, task);
+    return this.#admitted(task, root, run, async (sides, definitions) => {
       const plan = await this.#plan(definitions, task, sides, run.signal);
       const size = await sizeOf(plan, definitions.root, sides.source.engine);
       const staged = { id: task.taskId, name: `moving_${task.taskId}` };
@@ -162,15 +162,15 @@ export class Moves {
   async #move(task: TaskRecord<'move_catalog'>, move: CatalogMove, run: Run): Promise<void> {
     const { catalog, trail } = this.#parts;
     const { taskId, principal, request } = task;
-    const definitions = await this.#definitions(move.catalogId, task);
+    const { root } = await this.#definitions(move.catalogId, task);
     await catalog.takeMove(taskId);
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: task.target };
-    const details = { taskId, from: definitions.root.spec.warehouse, to: request.warehouse };
+    const details = { taskId, from: root.spec.warehouse, to: request.warehouse };
     await trail.begin(actor, { objectId: move.catalogId, details });
-    const writes = await this.#writesOf(definitions.root.spec.warehouse, move);
+    const writes = await this.#writesOf(root.spec.warehouse, move);
     let isSwitched = false;
     try {
-      await this.#admitted(task, definitions, run, async (sides) => {
+      await this.#admitted(task, root, run, async (sides, definitions) => {
         const plan = await this.#plan(definitions, task, sides, run.signal);
         requireUnblocked(plan.problems);
         const size = await sizeOf(plan, definitions.root, sides.source.engine);
@@ -233,7 +233,9 @@ export class Moves {
     }
     const writes = await this.#writesOf(result.from, move);
     writes.hold();
-    await Promise.all([this.#readsEnded(writes, signal), this.#saveStatistics(move, result)]);
+    await this.#readsEnded(writes, signal);
+    // What read it may have saved its statistics.
+    await this.#saveStatistics(move, result);
     const { capabilities } = await warehouses.engineOf(result.from);
     const catalog = { id: move.catalogId, name: result.catalog };
     const change = capabilities.undrop
@@ -274,7 +276,7 @@ export class Moves {
     }
   }
 
-  /** Rights are checked again, because the task may have waited. Throws FORBIDDEN, OBJECT_NOT_FOUND. */
+  /** Rights are checked again each time, because the task may have waited. Throws FORBIDDEN, OBJECT_NOT_FOUND. */
   async #definitions(objectId: string, { principal, request }: TaskRecord<'move_catalog'>): Promise<SourceDefinitions> {
     const { catalog, authorizer, directory, metadataCategories } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
@@ -290,24 +292,28 @@ export class Moves {
     return definitions;
   }
 
+  /** `work` gets the definitions of when both warehouses have admitted the task. */
   #admitted<T>(
-    { principal, request }: TaskRecord<'move_catalog'>,
-    { root }: SourceDefinitions,
+    task: TaskRecord<'move_catalog'>,
+    root: SourceDefinitions['root'],
     { signal }: Run,
-    work: (sides: MoveSides) => Promise<T>,
+    work: (sides: MoveSides, definitions: SourceDefinitions) => Promise<T>,
   ): Promise<T> {
     const { warehouses } = this.#parts;
+    const { principal, request } = task;
     const admission = { principal, signal, isTask: true } as const;
     const [from, to] = [root.spec.warehouse, request.warehouse];
     // In one order, whichever way it goes: two moves in opposite directions would wait for each other.
     const [first = from, second = to] = [from, to].toSorted();
     return warehouses.admit(first, admission, (one) =>
-      warehouses.admit(second, admission, async (other) =>
-        work({
-          source: { engine: first === from ? one : other, adapter: await warehouses.engineOf(from) },
-          target: { engine: first === from ? other : one, adapter: await warehouses.engineOf(to) },
-        }),
-      ),
+      warehouses.admit(second, admission, async (other) => {
+        const definitions = await this.#definitions(root.id, task);
+        if (definitions.root.id !== root.id)
+          throw new RetryableError('the catalog was moved to another warehouse while the task waited');
+        const source = { engine: first === from ? one : other, adapter: await warehouses.engineOf(from) };
+        const target = { engine: first === from ? other : one, adapter: await warehouses.engineOf(to) };
+        return work({ source, target }, definitions);
+      }),
     );
   }
 

@@ -328,6 +328,31 @@ test('a task on a table that waited for the warehouse runs only with the rights 
   }
 });
 
+test('a task on a catalog that waited for the warehouse runs only with the rights of then', async () => {
+  (await server.post('/api/v2/warehouses', { name: 'elsewhere' })).is(201);
+  for (const [action, fields, revoked] of [
+    ['check', {}, 'alter'],
+    ['check', {}, 'use'],
+    ['move', { warehouse: 'elsewhere' }, 'alter'],
+    ['move', { warehouse: 'elsewhere' }, 'use'],
+    ['move', { warehouse: 'elsewhere', dryRun: true }, 'alter'],
+  ] as const) {
+    const catalog = `lake${scenes++}`;
+    (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
+    const person = await newPerson(server, `person_${catalog}`, [
+      ['alter', `/catalogs/${catalog}`],
+      ['use', '/warehouses/default'],
+      ['use', '/warehouses/elsewhere'],
+    ]);
+    const waiting = () => send(person.token, `POST /api/v2/catalogs/${catalog}/${action}`, fields);
+    const { status, body } = await whileQueued(waiting, () => revoke(person, revoked));
+    assert.equal(status, 202, body);
+    const task = await endOfTask(server, JSON.parse(body).result.uri);
+    task.is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
+    (await server.get(`/api/v2/catalogs/${catalog}`)).is(200, '0', { warehouse: 'default' });
+  }
+});
+
 test('a backup that waited for the warehouse is taken only with the rights of then', async () => {
   for (const revoked of ['use', 'read']) {
     const { tables, person } = await scene([]);

@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { RowsBatch, StoredRows } from '../../engines/port/rows.ts';
-import { hasPlace } from '../../model/concurrency/fair_share.ts';
+import { FairPlaces } from '../../model/concurrency/fair_share.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
 import type { RowSource } from '../../query/rows/row_source.ts';
 import type { Code } from '../../standard/codes.ts';
@@ -66,11 +66,6 @@ export interface BodyThreadsOptions {
 /** Emits `close` when it disconnects. */
 type Client = Pick<EventEmitter, 'once' | 'off'>;
 
-interface WaitingBody {
-  readonly principalId: string;
-  readonly begin: () => void;
-}
-
 /** A thread that is idle for this long ends, which frees its memory. */
 const idleMs = 30_000;
 const MiB = 1024 * 1024;
@@ -80,13 +75,12 @@ const script = new URL(url.endsWith('.ts') ? './body_thread.ts' : './body_thread
 export class BodyThreads {
   readonly #options: BodyThreadsOptions;
   readonly #idle: BodyThread[] = [];
-  readonly #waiting: WaitingBody[] = [];
-  /** The principals whose bodies have a thread, each as often as it has one. */
-  readonly #busy: string[] = [];
+  readonly #places: FairPlaces;
   readonly #all = new Set<BodyThread>();
 
   constructor(options: BodyThreadsOptions) {
     this.#options = options;
+    this.#places = new FairPlaces(options.threadsMax);
   }
 
   /**
@@ -119,12 +113,11 @@ export class BodyThreads {
   }
 
   async #acquire(principalId: string, client: Client): Promise<BodyThread> {
-    if (this.#hasRoom(principalId)) this.#busy.push(principalId);
-    else await this.#turn(principalId, client);
+    await this.#turn(principalId, client);
     try {
       return this.#thread();
     } catch (error) {
-      this.#leave(principalId);
+      this.#places.leave(principalId);
       throw error;
     }
   }
@@ -141,28 +134,15 @@ export class BodyThreads {
     return thread;
   }
 
-  #hasRoom(principalId: string): boolean {
-    return hasPlace(this.#busy, principalId, this.#options.threadsMax);
-  }
-
   async #turn(principalId: string, client: Client): Promise<void> {
     const { timeoutMs } = this.#options;
-    const { promise: begun, resolve: begin, reject } = Promise.withResolvers<void>();
-    const waiting = { principalId, begin };
-    const end = (failure: Failure) => {
-      const at = this.#waiting.indexOf(waiting);
-      // It has just begun.
-      if (at < 0) return;
-      this.#waiting.splice(at, 1);
-      reject(failure);
-    };
+    const { promise: stopped, reject: stop } = Promise.withResolvers<never>();
     const late = `timed out after ${timeoutMs / 1000} s waiting for other large bodies to be read; retry later`;
-    const timer = setTimeout(() => end(new Failure('SERVER_BUSY', late)), timeoutMs);
-    const onClose = () => end(disconnected());
+    const timer = setTimeout(() => stop(new Failure('SERVER_BUSY', late)), timeoutMs);
+    const onClose = () => stop(disconnected());
     client.once('close', onClose);
-    this.#waiting.push(waiting);
     try {
-      await begun;
+      await this.#places.take(principalId, stopped);
     } finally {
       clearTimeout(timer);
       client.off('close', onClose);
@@ -178,18 +158,7 @@ export class BodyThreads {
         this.#all.delete(thread);
       });
     }
-    this.#leave(principalId);
-  }
-
-  /** Leaves a place to those who wait. */
-  #leave(principalId: string): void {
-    this.#busy.splice(this.#busy.indexOf(principalId), 1);
-    for (const waiting of [...this.#waiting]) {
-      if (!this.#hasRoom(waiting.principalId)) continue;
-      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-      this.#busy.push(waiting.principalId);
-      waiting.begin();
-    }
+    this.#places.leave(principalId);
   }
 }
 

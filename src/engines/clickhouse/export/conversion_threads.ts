@@ -2,7 +2,7 @@
 // number, memory, deadlines and ends. See conversion_thread.ts for the work. Bytes are passed to them, never parsed values.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
-import { hasPlace } from '../../../model/concurrency/fair_share.ts';
+import { FairPlaces } from '../../../model/concurrency/fair_share.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { EngineLost } from '../../engine_lost.ts';
 import { cancelledFailure, timeoutFailure } from '../connection/clickhouse_error.ts';
@@ -26,11 +26,6 @@ interface Limits {
   readonly timeoutMs: number;
 }
 
-interface WaitingExport {
-  readonly principalId: string;
-  readonly begin: () => void;
-}
-
 const MiB = 1024 * 1024;
 /** Rows are passed on in blocks of about this size; so many of them can wait for a thread. */
 const blockBytes = MiB / 4;
@@ -41,13 +36,12 @@ const script = new URL(url.endsWith('.ts') ? './conversion_thread.ts' : './conve
 export class ConversionThreads {
   readonly #options: ConversionThreadsOptions;
   readonly #idle: ConversionThread[] = [];
-  readonly #waiting: WaitingExport[] = [];
-  /** The principals whose exports have a thread, each as often as it has one. */
-  readonly #busy: string[] = [];
+  readonly #places: FairPlaces;
 
   constructor(options: Partial<ConversionThreadsOptions> = {}) {
     const threadsMax = Math.max(2, availableParallelism());
     this.#options = { script, threadsMax, heapBytesMax: 512 * MiB, idleMs: 30_000, ...options };
+    this.#places = new FairPlaces(this.#options.threadsMax);
   }
 
   /**
@@ -75,13 +69,13 @@ export class ConversionThreads {
     signal.addEventListener('abort', cancel, { once: true });
     try {
       if (signal.aborted) cancel();
-      await this.#turn(principalId, stopped.promise);
+      await this.#places.take(principalId, stopped.promise);
       try {
         if (reason) throw reason;
         thread = this.#take();
         return await this.#converted(thread, request, work);
       } finally {
-        this.#endTurn(principalId);
+        this.#places.leave(principalId);
       }
     } finally {
       clearTimeout(timer);
@@ -116,39 +110,6 @@ export class ConversionThreads {
       const at = this.#idle.indexOf(thread);
       if (at >= 0) this.#idle.splice(at, 1);
     });
-  }
-
-  async #turn(principalId: string, stopped: Promise<never>): Promise<void> {
-    if (this.#hasRoom(principalId)) {
-      this.#busy.push(principalId);
-      return;
-    }
-    const turn = Promise.withResolvers<void>();
-    const waiting = { principalId, begin: turn.resolve };
-    this.#waiting.push(waiting);
-    try {
-      await Promise.race([turn.promise, stopped]);
-    } catch (error) {
-      const at = this.#waiting.indexOf(waiting);
-      if (at >= 0) this.#waiting.splice(at, 1);
-      // The turn came at the same moment.
-      else this.#endTurn(principalId);
-      throw error;
-    }
-  }
-
-  #hasRoom(principalId: string): boolean {
-    return hasPlace(this.#busy, principalId, this.#options.threadsMax);
-  }
-
-  #endTurn(principalId: string): void {
-    this.#busy.splice(this.#busy.indexOf(principalId), 1);
-    for (const waiting of [...this.#waiting]) {
-      if (!this.#hasRoom(waiting.principalId)) continue;
-      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-      this.#busy.push(waiting.principalId);
-      waiting.begin();
-    }
   }
 }
 
