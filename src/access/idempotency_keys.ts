@@ -311,7 +311,7 @@ export async function requireKeyHeld(tx: Transaction<Schema>, guard: Guard): Pro
     throw new Failure('CHANGE_IN_PROGRESS', 'a later request with the same idempotency key is in progress');
 }
 
-export const keyReused = (): Failure =>
+const keyReused = (): Failure =>
   new Failure('IDEMPOTENCY_KEY_REUSED', 'the idempotency key was already used with a different request');
 
 /** The row of one use of a key. */

@@ -4,8 +4,8 @@ import { objectName } from '../standard/object_name.ts';
 import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from '../standard/page_limits.ts';
 import { strictObject, type TEnum, type TSchema, Type } from '../standard/type.ts';
 
-export const commentCharactersMax = 4096;
-export const propertiesMax = 256;
+const commentCharactersMax = 4096;
+const propertiesMax = 256;
 
 /** For texts that engines read: DuckDB would end a text at the first NUL. */
 export const noNul = '^[^\\u0000]*$';

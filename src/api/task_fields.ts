@@ -14,7 +14,7 @@ export const PriorityField = Type.Union([Type.Literal('high'), Type.Literal('nor
     'The priority in the queue. Within a priority, users take turns; every eighth started task is the one that has waited longest.',
 });
 
-export const secretCharactersMin = 16;
+const secretCharactersMin = 16;
 
 export const taskFields = {
   priority: Type.Optional(PriorityField),

@@ -12,7 +12,7 @@ export interface FileQuota {
 }
 
 /** Limits the number too, because small files have a cost. */
-export const filesPerOwnerMax = 10_000;
+const filesPerOwnerMax = 10_000;
 /** Reserved at a time for a file of unknown size. */
 const reserveBytes = 64 * 1024 * 1024;
 

@@ -16,7 +16,7 @@ export const privilegeDocs: Readonly<Record<Privilege, string>> = {
 };
 
 const bits = Object.fromEntries(privileges.map((name, i) => [name, 1 << i])) as Record<Privilege, number>;
-export const allPrivileges = (1 << privileges.length) - 1;
+const allPrivileges = (1 << privileges.length) - 1;
 
 /** The bit mask of a privilege; `own` includes all. */
 export function bitOf(privilege: Privilege): number {

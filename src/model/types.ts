@@ -78,10 +78,10 @@ export const jsonForms: Record<TypeKind, JsonForm> = {
 
 export const decimalPrecisionMax = 38;
 /** For DECIMAL without precision and scale. */
-export const decimalDefault = { precision: 18, scale: 3 };
+const decimalDefault = { precision: 18, scale: 3 };
 export const varcharLengthMax = 1_048_576;
 export const typeDepthMax = 16;
-export const typeTextCharactersMax = 65_536;
+const typeTextCharactersMax = 65_536;
 
 /** Type names of other systems. Only DECIMAL, CHAR and VARCHAR accept arguments. */
 const aliases: Record<string, TypeKind> = {

@@ -100,7 +100,7 @@ function problem(kind: MoveProblemKind, database: string | null, name: string | 
   return { kind, database, name, reason, blocks: false, consent: null };
 }
 
-export function viewProblem(view: ViewToMove, reason: string, request: MoveRequest): MoveProblem {
+function viewProblem(view: ViewToMove, reason: string, request: MoveRequest): MoveProblem {
   const isAccepted = request.dropUnsupportedViews;
   const described = problem('view', view.database, view.name, reason);
   return { ...described, blocks: !isAccepted, consent: 'dropUnsupportedViews' };

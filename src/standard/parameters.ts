@@ -11,7 +11,7 @@ import { type TObject, type TSchema, Type } from './type.ts';
 import { validation } from './validation.ts';
 
 /** The two query parameters of every list (rest-standard B3). */
-export const pageQuery = Type.Object(
+const pageQuery = Type.Object(
   {
     pageSize: Type.Optional(
       Type.Integer({

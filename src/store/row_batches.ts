@@ -21,7 +21,7 @@ export const bytesOf = (columns: readonly string[]) =>
   )}`;
 
 /** How many of the first rows, of which there are at most `limit`, are read at once. */
-export function countOfBatch(sizes: readonly { readonly bytes: number }[], limit: number): number {
+function countOfBatch(sizes: readonly { readonly bytes: number }[], limit: number): number {
   let total = 0;
   for (const [count, { bytes }] of sizes.entries()) {
     total += bytes;

@@ -13,7 +13,7 @@ import { ending, type MoveTask, readTask, type TaskRow } from './task_rows.ts';
 /** One of this many started tasks is the one that has waited longest, whatever its priority. */
 export const longestWaitingEvery = 8;
 /** No retry delay is longer: a longer one was computed before the clock was set back and counts as elapsed. */
-export const plausibleDelayMsMax = 3_600_000;
+const plausibleDelayMsMax = 3_600_000;
 /** Tasks that are queued, or notified of an end, in one transaction. */
 const batchMax = 100;
 

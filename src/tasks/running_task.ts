@@ -6,7 +6,7 @@ import type { Store } from '../store/store.ts';
 import type { Amount, TaskRecord } from './task.ts';
 import { type TaskRow, taskRecord, timeText } from './task_rows.ts';
 
-export const progressWriteEveryMs = 1000;
+const progressWriteEveryMs = 1000;
 /** Estimates longer than a year are not shown. */
 const expectedMsMax = 365 * dayMs;
 

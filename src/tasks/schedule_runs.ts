@@ -44,11 +44,11 @@ export interface ScheduleRunsOptions {
 }
 
 /** A run counts as missed when it is late by more than this. */
-export const missedAfterMs = 60_000;
+const missedAfterMs = 60_000;
 /** The lease is not renewed for longer: a call takes at most half of it (`ScheduledCalls`), and each recorded run begins it again. */
 const callMsMax = 120_000;
 /** The task type of refused calls. */
-export const refusedCallType = 'scheduled_request';
+const refusedCallType = 'scheduled_request';
 
 interface Schedule {
   readonly id: string;
@@ -342,7 +342,7 @@ export function timesFrom({ cron, timeZone, disabled }: ScheduleSpec, now: numbe
 }
 
 /** The times from `from` to `now` that must be run. */
-export function dueTimes(spec: ScheduleSpec, from: number, now: number): number[] {
+function dueTimes(spec: ScheduleSpec, from: number, now: number): number[] {
   const { cron, timeZone, missedRuns, missedRunsMax } = spec;
   const due = new CronTimes(cron, timeZone).between(from, now, missedRuns === 'all' ? missedRunsMax : 1);
   return missedRuns === 'skip' ? due.filter((time) => now - time <= missedAfterMs) : due;

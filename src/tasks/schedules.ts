@@ -26,7 +26,7 @@ const pollEveryMs = 30_000;
 /** If other servers use the store: one that held a schedule, or that created it, may have ended. */
 const sharedPollEveryMs = 2_000;
 /** If the clock is set back by more than this, times are computed again from it, and repeated times are run again. */
-export const clockSetBackMsMin = dayMs;
+const clockSetBackMsMin = dayMs;
 const pageMax = 100;
 
 export class Schedules {

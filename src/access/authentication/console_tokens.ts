@@ -10,7 +10,7 @@ import type { SignInLinks } from './sign_in_links.ts';
 import type { Tokens } from './tokens.ts';
 
 /** How long one stays signed in. */
-export const consoleTokenMs = 12 * 3_600_000;
+const consoleTokenMs = 12 * 3_600_000;
 
 export interface SignInCode {
   readonly identityProvider: string;

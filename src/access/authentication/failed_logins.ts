@@ -33,8 +33,8 @@ export interface FailedLoginsOptions {
 
 /** Size of each of the three maps, of addresses, of user names, and of pairs of them; about 15 MB each. */
 export const loginKeysMax = 65_536;
-export const knownUsersMax = 20_000;
-export const knownAddressesPerUserMax = 16;
+const knownUsersMax = 20_000;
+const knownAddressesPerUserMax = 16;
 
 class RecordsInMemory implements LoginRecords {
   readonly addresses: BoundedMap<Tally>;

@@ -68,7 +68,7 @@ interface Issuer {
   readonly keys: IssuerKeys | undefined;
 }
 
-export const tokenCharactersMax = 16_384;
+const tokenCharactersMax = 16_384;
 const clockToleranceSeconds = 30;
 const verifiedMax = 20_000;
 const claimCharactersMax = 512;

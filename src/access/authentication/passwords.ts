@@ -4,8 +4,8 @@ import { argon2, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { Failure } from '../../standard/failure.ts';
 
-export const passwordCharactersMin = 8;
-export const passwordCharactersMax = 1024;
+const passwordCharactersMin = 8;
+const passwordCharactersMax = 1024;
 
 export interface PasswordOptions {
   /** How many hashes are computed at once; each takes `memoryKiB` and a core. */

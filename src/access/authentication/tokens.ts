@@ -49,14 +49,14 @@ export const versionOfToken = ({ token_id: objectId, name }: TokenRow): ObjectVe
   version: 1,
 });
 
-export const tokensPerUserMax = 1000;
+const tokensPerUserMax = 1000;
 /** How long an expired token is shown: signing in to the console creates one each time. */
 const expiredRetentionMs = 30 * dayMs;
 const secretBytes = 32;
 const flushMs = 60_000;
 
 /** `tbl_pat_`, 256 random bits, and a checksum by which secret scanners recognize a token. */
-export function newSecret(): string {
+function newSecret(): string {
   const random = randomBytes(secretBytes).toString('base64url');
   return `${tokenPrefix}pat_${random}${crc32(random).toString(36).padStart(7, '0')}`;
 }

@@ -11,7 +11,7 @@ import { warehousesApi } from './warehouses.ts';
 const Bytes = (description: string) => Type.Integer({ description });
 
 /** Why a decommission cannot end yet. */
-export const drainBlockers = ['lastReplica', 'runningQueries', 'writtenByCluster', 'unreachable'] as const;
+const drainBlockers = ['lastReplica', 'runningQueries', 'writtenByCluster', 'unreachable'] as const;
 
 export const blockersShownMax = 100;
 

@@ -3,7 +3,7 @@ import { Type } from '../../standard/type.ts';
 import { nullable, oneOf, Timestamp } from '../fields.ts';
 
 /** Fields of the body by which a caller accepts a loss. */
-export const moveConsents = ['dropUnsupportedViews', 'dropUnenforcedKeys', 'forgetDroppedObjects'] as const;
+const moveConsents = ['dropUnsupportedViews', 'dropUnenforcedKeys', 'forgetDroppedObjects'] as const;
 export type MoveConsent = (typeof moveConsents)[number];
 
 const kindTexts = {

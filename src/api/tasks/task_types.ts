@@ -219,7 +219,7 @@ export const taskResults = {
 };
 
 export type TaskType = keyof typeof taskResults;
-export const isTaskType = (type: string): type is TaskType => Object.hasOwn(taskResults, type);
+const isTaskType = (type: string): type is TaskType => Object.hasOwn(taskResults, type);
 export const taskTypes: readonly TaskType[] = Object.keys(taskResults).filter(isTaskType);
 export type TaskResultOf<T extends TaskType> = Sendable<Static<(typeof taskResults)[T]>>;
 

@@ -13,9 +13,9 @@ import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { findSibling } from './object_names.ts';
 
 /** Maximum depth of views on views. */
-export const viewLevelsMax = 16;
+const viewLevelsMax = 16;
 /** Maximum number of table references of a view after its underlying views are expanded. */
-export const viewTablesMax = 1000;
+const viewTablesMax = 1000;
 
 /** IN_USE. The caller that knows the permissions replaces the ids by the names of the views that the principal may see. */
 export class UsedByViews extends Failure {

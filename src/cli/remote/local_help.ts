@@ -5,7 +5,7 @@ import { type SettingName, sections, settings } from '../../settings/server_sett
 import { flagOf, type Setting, valueText, variableOf } from '../../settings/setting_type.ts';
 import type { Command as LocalCommand } from '../command.ts';
 
-export const localGroup = 'Commands on the machine of the server:';
+const localGroup = 'Commands on the machine of the server:';
 
 const names = Object.keys(settings) as SettingName[];
 const settingOf = (name: SettingName): Setting => settings[name];

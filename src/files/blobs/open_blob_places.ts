@@ -86,7 +86,7 @@ interface ParsedFileStore {
 }
 
 /** Throws SettingsError. */
-export function parseFileStore(settings: FileStoreSettings): ParsedFileStore {
+function parseFileStore(settings: FileStoreSettings): ParsedFileStore {
   const { fileStore, fileStoreEndpoint, fileStoreRegion: region } = settings;
   const { fileStoreAccessKeyId: accessKeyId, fileStoreSecretAccessKey: secretAccessKey } = settings;
   const [, bucket, path = ''] = /^s3:\/\/([^/]+)(?:\/+(.*?)\/*)?$/.exec(fileStore) ?? [];

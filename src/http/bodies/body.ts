@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Failure } from '../../standard/failure.ts';
 
 /** Larger bodies are parsed and checked by a worker thread: this many bytes take the main thread about 10 ms. */
-export const inlineBodyBytesMax = 256 * 1024;
+const inlineBodyBytesMax = 256 * 1024;
 const blockBytes = 1024 * 1024;
 
 /** Whether the headers announce a body. */

@@ -8,7 +8,7 @@ export type Trusts = (address: string) => boolean;
 export type ClientAddressOf = (incoming: IncomingMessage) => string;
 
 /** The address of a connection that is already closed. */
-export const unknownAddress = 'unknown';
+const unknownAddress = 'unknown';
 /** A client may send a long list; no installation has more proxies in a row. */
 const hopsMax = 32;
 const mappedIPv4 = '::ffff:';

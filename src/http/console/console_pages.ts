@@ -8,7 +8,7 @@ import { preferenceOf } from '../content_coding.ts';
 import type { SystemEndpoint } from '../server.ts';
 import { type Asset, ConsoleAssets, indexName } from './console_assets.ts';
 
-export const consolePath = '/console/';
+const consolePath = '/console/';
 const builtDirectory = fileURLToPath(new URL('../../../dist/console/', import.meta.url));
 /** In index.html. */
 const noncePlaceholder = '__csp_nonce__';

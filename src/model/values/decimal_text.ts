@@ -29,7 +29,7 @@ export function parseDecimal(text: string): DecimalText | undefined {
 }
 
 /** Not a regular expression: it would restart at each zero of a long number. */
-export function trimTrailingZeros(digits: string): string {
+function trimTrailingZeros(digits: string): string {
   let end = digits.length;
   while (digits.charCodeAt(end - 1) === 48) end--;
   return digits.slice(0, end);

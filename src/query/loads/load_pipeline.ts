@@ -391,7 +391,7 @@ function recoveredResult(rowsLoaded: number, errorsMax: number, repeated: boolea
 const toLabelKey = (label: string | undefined, taskId: string) =>
   label === undefined ? `task/${taskId}` : `label/${label}`;
 
-export function invalidField(pointer: string, message: string): Failure {
+function invalidField(pointer: string, message: string): Failure {
   return invalidParameter(pointer, 'load', message);
 }
 

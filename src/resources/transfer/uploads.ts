@@ -43,7 +43,7 @@ function record(file: StoredFile, context: Context) {
 }
 
 /** An upload belongs to its user and to the owner of that user. Throws FORBIDDEN whether or not the upload exists. */
-export async function permittedUpload(uploadId: string, context: Context): Promise<StoredFile | undefined> {
+async function permittedUpload(uploadId: string, context: Context): Promise<StoredFile | undefined> {
   const { access, call, files } = context;
   const { principal } = call;
   const found = await files.find(uploadId);

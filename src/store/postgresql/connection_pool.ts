@@ -199,7 +199,7 @@ class StoreConnection implements PostgresPoolClient {
 }
 
 /** Errors of a statement and of a column's value are returned unchanged. */
-export function toStoreError(error: unknown): unknown {
+function toStoreError(error: unknown): unknown {
   if (error instanceof RangeError) return error;
   if (!(error instanceof DatabaseError)) return new StoreUnavailable('the metadata store does not respond', error);
   const { code = '' } = error;

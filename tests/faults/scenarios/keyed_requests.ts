@@ -3,7 +3,7 @@
 import { statementWaitSeconds } from '../../deadline.ts';
 import type { Answer, Api, Request } from '../injection/api.ts';
 import { pathOf } from '../injection/api.ts';
-import { notesFile, scenarioFlags } from './scenario_flags.ts';
+import { notesFile } from './scenario_flags.ts';
 import { requireAcknowledged } from './scenario_parts.ts';
 
 export interface KeyedKind {
@@ -20,7 +20,6 @@ export interface KeyedKind {
   readonly isTask?: true;
 }
 
-export const keyedFlags = scenarioFlags;
 const database = ['databases', 'k'] as const;
 const nameOf = (id: string) => `t ${id}`;
 const table = (id: string, ...rest: string[]) => pathOf(...database, 'tables', nameOf(id), ...rest);

@@ -1,10 +1,5 @@
 // Bodies of a given size and of shapes that are expensive to parse, to check, to report or to store.
 
-export interface HostileBody {
-  readonly shape: string;
-  readonly text: string;
-}
-
 const filled = (bytes: number, partOf: (i: number) => string): string => {
   const parts: string[] = [];
   for (let length = 0, i = 0; length < bytes; i++) {

@@ -18,7 +18,7 @@ export interface ParsedStatement {
 const tokensPerTurn = 10_000;
 
 /** Between the passes over a long text, so that none holds the event loop with the next one. */
-export async function letOthersRun({ length }: readonly Token[]): Promise<void> {
+async function letOthersRun({ length }: readonly Token[]): Promise<void> {
   if (length > tokensPerTurn) await new Promise((resolve) => setImmediate(resolve));
 }
 

@@ -74,11 +74,6 @@ export class HttpServer implements ClickHouseServer {
     return this.#version;
   }
 
-  /** As of the last call. */
-  get isReachable(): boolean {
-    return this.#settings !== undefined;
-  }
-
   /** Asks for the version and the settings that the server has. Also done before the first call, and after a connection was lost. */
   async probe(options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined }): Promise<void> {
     this.#settings = undefined;

@@ -68,7 +68,7 @@ export function shardingKey({ columns, distribution, primaryKey }: TableDefiniti
 }
 
 /** An id that is the same for all attempts of a step, and never used again. */
-export function tableUuid(step: string): string {
+function tableUuid(step: string): string {
   const hex = createHash('sha256').update(step).digest('hex');
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join('-');
 }

@@ -2,7 +2,6 @@
 // reads, and published from there by partitions. Each row has the number of its load in a hidden column, by which a repeated publication
 // sees what was published before it was interrupted.
 import { createHash } from 'node:crypto';
-import { Failure } from '../../../standard/failure.ts';
 import { isUndefinedTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { parseDistributed } from '../ddl/table_sql.ts';
@@ -224,9 +223,3 @@ export async function hasTable(cluster: ClickHouseCluster, load: StagedLoad, sig
   const found = await (cluster.isReplicated ? cluster.onEachShard(find) : cluster.onEach(find));
   return !found.includes(false);
 }
-
-export const tableMissing = (table: string): Failure =>
-  new Failure('OBJECT_NOT_FOUND', `the table ${JSON.stringify(table)} does not exist`, {
-    category: 'tables',
-    name: table,
-  });

@@ -175,7 +175,7 @@ const combinatorsMax = 3;
 
 const namesIn = (text: string): ReadonlySet<string> => new Set(text.toLowerCase().trim().split(/\s+/));
 
-export const syntaxFunctions = namesIn(syntax);
+const syntaxFunctions = namesIn(syntax);
 /** In lower case. */
 export const allowedScalars = namesIn(scalars);
 export const allowedAggregates = namesIn(aggregates);

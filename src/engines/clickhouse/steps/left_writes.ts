@@ -168,7 +168,7 @@ export async function refuseLeft(
 }
 
 /** @returns false if the servers refuse the work. */
-export async function completeLeftBatch(
+async function completeLeftBatch(
   context: WarehouseContext,
   catalog: CatalogRef,
   batch: string,

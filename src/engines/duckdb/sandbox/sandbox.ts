@@ -59,7 +59,7 @@ const worker = program('process/worker');
 const launcher = program('sandbox/sandbox_exec');
 
 /** The environment of the server may contain secrets: only variables that are known to be needed are passed on. */
-export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
     ...Object.fromEntries(Object.entries(env).filter(([name]) => passedVariables.test(name))),
     UV_THREADPOOL_SIZE: String(threadPoolSize),

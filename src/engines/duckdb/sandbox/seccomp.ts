@@ -155,7 +155,7 @@ const onNumber = (number: number, body: readonly Instruction[]): Instruction[] =
 ];
 
 /** The program in the kernel's format, 8 bytes per instruction. `pid`: the process that will become the engine. */
-export function seccompFilter(processor: Processor, pid: number): Buffer {
+function seccompFilter(processor: Processor, pid: number): Buffer {
   const { audit, column } = processors[processor];
   const onCall = (call: Call, ...body: readonly Instruction[]) => {
     const number = call[column];

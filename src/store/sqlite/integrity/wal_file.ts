@@ -75,7 +75,7 @@ export function* framesAfter(file: number, { pageBytes }: LogHeader, after: numb
   }
 }
 
-export function frameCount(file: number, { pageBytes }: LogHeader): number {
+function frameCount(file: number, { pageBytes }: LogHeader): number {
   return Math.floor((fstatSync(file).size - headerBytes) / (frameHeadBytes + pageBytes));
 }
 

@@ -39,9 +39,6 @@ export interface RingProcess {
   resume(): void;
 }
 
-/** Sessions of clients that are gone expire after at least two ticks. */
-export const sessionMsMin = 2 * tickMs;
-
 export interface ZookeeperPlace {
   readonly host: RingHost;
   readonly port: number;
