@@ -15,7 +15,7 @@ export type GranteeCategory = 'users' | 'roles';
 export const granteeIn = (api: Client, category: GranteeCategory, name: string) =>
   category === 'users' ? api.users(name) : api.roles(name);
 
-export const grantsChanged = (): void => void queryClient.invalidateQueries({ queryKey: ['grants'] });
+const grantsChanged = (): void => void queryClient.invalidateQueries({ queryKey: ['grants'] });
 
 interface GrantDialogProps {
   /** Undefined: it is a field. */

@@ -51,7 +51,7 @@ function draftOf(provider: Provider): Draft {
 }
 
 /** `value = role` on each line; undefined: a line is none. The last `=` divides, because names of groups may contain others. */
-export function mappingIn(text: string): Readonly<Record<string, string>> | undefined {
+function mappingIn(text: string): Readonly<Record<string, string>> | undefined {
   const pairs = namesIn(text).map((line) => line.match(/^(.+?)\s*=\s*([^=]+)$/));
   if (pairs.some((pair) => pair === null)) return undefined;
   return Object.fromEntries(pairs.map((pair) => [pair?.[1] ?? '', pair?.[2] ?? '']));

@@ -13,7 +13,7 @@ export function useRoomPath(): readonly string[] {
 /** The search parameters of the address. */
 export const useRoomSearch = (): Search => useSearch({ strict: false });
 
-export const roomAddress = (room: string, names: readonly string[] = []): string =>
+const roomAddress = (room: string, names: readonly string[] = []): string =>
   `/${[room, ...names.map(encodeURIComponent)].join('/')}`;
 
 export function useOpenRoom() {

@@ -30,7 +30,7 @@ const tables: readonly { readonly name: string; readonly comment: string; readon
       (5 + hash(i + 3) % 20000 / 100.0)::DECIMAL(10, 2) AS price FROM range(200000) t(i)`,
   },
 ];
-export const demoQuery = `SELECT c.city, date_trunc('month', o.placed_at) AS month, sum(o.quantity * o.price) AS revenue
+const demoQuery = `SELECT c.city, date_trunc('month', o.placed_at) AS month, sum(o.quantity * o.price) AS revenue
 FROM demo.orders o JOIN demo.customers c ON o.customer_id = c.id
 GROUP BY ALL
 ORDER BY month, city`;

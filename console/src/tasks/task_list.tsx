@@ -31,14 +31,14 @@ const keysOf = <K extends string>(labels: Readonly<Record<K, string>>) => Object
 const stateOf = (text: string | undefined): TaskState | undefined =>
   keysOf(stateLabels).find((state) => state === text);
 
-export const taskFilterOf = ({ state, type, user }: Search): NonNullable<Filter> => ({
+const taskFilterOf = ({ state, type, user }: Search): NonNullable<Filter> => ({
   ...(stateOf(state) ? { state: stateOf(state) as TaskState } : {}),
   ...(type ? { type } : {}),
   ...(user ? { submittedBy: user } : {}),
 });
 
 /** Tasks page by page; what is read of them says how fast they are. */
-export const fetchTasks = (filter: NonNullable<Filter>, signal: AbortSignal) => {
+const fetchTasks = (filter: NonNullable<Filter>, signal: AbortSignal) => {
   const list = client.tasks.search({ ...filter, pageSize }, { signal });
   return {
     page: async (pageToken?: string) => {

@@ -11,7 +11,7 @@ export type RunStatement = (sql: string) => Promise<readonly Row[]>;
 
 export const groupColumns = 6;
 /** A table with more rows is sampled, down to about this many. */
-export const sampledRowsMax = 5_000_000;
+const sampledRowsMax = 5_000_000;
 /** Up to here, distinct values are counted exactly. */
 const exactRowsMax = 1_000_000;
 
