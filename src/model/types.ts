@@ -135,6 +135,9 @@ export function holdsType(type: LogicalType, predicate: (type: LogicalType) => b
   }
 }
 
+/** Whether its values consist of other values. */
+export const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
+
 /** The canonical text of a type, as in records: `DECIMAL(18,2)`, `ARRAY<INT>`, `STRUCT<a: INT, b: STRING>`. */
 export function formatType(type: LogicalType): string {
   switch (type.kind) {

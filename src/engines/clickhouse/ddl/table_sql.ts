@@ -1,7 +1,7 @@
 // The tables of a table on the servers: the local one with the rows of a server, and the Distributed one above those of all servers.
 import { createHash } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
-import type { LogicalType } from '../../../model/types.ts';
+import { isNested, type LogicalType } from '../../../model/types.ts';
 import { storedDefault } from '../analysis/default_expression.ts';
 import type { StoredNames } from '../connection/server.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -18,8 +18,6 @@ const deduplicationSeconds = 30 * 24 * 3600;
 const sessionCheckSeconds = 3;
 
 const names = (list: readonly string[]): string => list.map(quoteIdentifier).join(', ');
-
-const isNested = (type: LogicalType): boolean => type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
 
 /** `a Int32 DEFAULT 7`. */
 export function columnSql({ name, type, nullable, defaultValue }: ColumnDefinition): string {

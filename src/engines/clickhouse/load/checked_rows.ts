@@ -1,7 +1,7 @@
 // Reads a file row by row into a table of one server, with the number and the text of each row, and finds the rows that do not fit. Used only
 // where the servers cannot parse the file, or have refused it: it takes several times as long.
 import { randomUUID } from 'node:crypto';
-import { formatType, type LogicalType } from '../../../model/types.ts';
+import { formatType, isNested, type LogicalType } from '../../../model/types.ts';
 import { Fault, type ValueReader, valueReader } from '../../../model/values/value_validation.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
 import { type RejectedRow, rejectedFailure, textCharactersMax } from '../../data_files/load_failures.ts';
@@ -20,7 +20,6 @@ import { computeSettings, type NativeSource, withNativeData } from './native_sou
 import {
   faultExpression,
   faultReason,
-  isNested,
   type RawColumn,
   type RowSql,
   rowNumber,

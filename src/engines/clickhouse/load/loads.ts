@@ -3,7 +3,7 @@
 // them.
 import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
-import type { LogicalType } from '../../../model/types.ts';
+import { isNested, type LogicalType } from '../../../model/types.ts';
 import { Failure, invalidParameter } from '../../../standard/failure.ts';
 import { namesByPosition } from '../../data_files/column_mapping.ts';
 import { dataInvalid, type RejectedRow, rejectedFailure, shownMax } from '../../data_files/load_failures.ts';
@@ -24,7 +24,7 @@ import { type FileShape, readShape } from './file_shape.ts';
 import { inferTable } from './infer_table.ts';
 import { computeSettings, type NativeSource, nativeSource, withNativeData } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
-import { faultCount, isNested, type RawColumn, type RowSql, rowSql } from './row_values.ts';
+import { faultCount, type RawColumn, type RowSql, rowSql } from './row_values.ts';
 import { cancelledLoad, loadStaged, type StagingPlace } from './staged_load.ts';
 import { loadColumn, stagingName } from './staging.ts';
 import { usualRow, usualSettings } from './usual_values.ts';

@@ -1,7 +1,7 @@
 // Files that a server parses itself: the bytes of the file follow an INSERT that reads its columns as texts. Which rows do not fit, it cannot
 // say (checked_rows.ts does).
 import { type FileHandle, open } from 'node:fs/promises';
-import type { LogicalType } from '../../../model/types.ts';
+import { isNested, type LogicalType } from '../../../model/types.ts';
 import type { CsvOptions } from '../../port/load.ts';
 import type { ReportProgress } from '../../port/work.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -9,7 +9,7 @@ import type { MappedColumn } from './column_mapping.ts';
 import { hasByteOrderMark, isBigEndian } from './csv_records.ts';
 import type { FileColumn, FileShape } from './file_shape.ts';
 import type { ParquetColumn } from './parquet_columns.ts';
-import { isNested, type RawColumn } from './row_values.ts';
+import type { RawColumn } from './row_values.ts';
 
 export interface NativeSource {
   readonly from: string;

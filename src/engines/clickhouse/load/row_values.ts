@@ -1,5 +1,5 @@
 // The SQL of a load: for each column of the table its value over a row of the file, and the conditions by which a row does not fit.
-import { formatType, type LogicalType, widens } from '../../../model/types.ts';
+import { formatType, isNested, type LogicalType, widens } from '../../../model/types.ts';
 import { lineBytesMax } from '../../data_files/csv_lines.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
@@ -7,8 +7,6 @@ import { serverType } from '../types/type_mapping.ts';
 import type { MappedColumn } from './column_mapping.ts';
 import type { FileColumn, FileShape } from './file_shape.ts';
 import { type TextForm, UnknownDirective, valueOfText } from './text_values.ts';
-
-export const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
 
 /** A column of the file as the source of rows has it. */
 export interface RawColumn {

@@ -1,8 +1,7 @@
 // The values of a table in the files of a backup, which the servers write and read. What Parquet holds exactly is a value there; anything else is a
 // text, of which a server makes the same value.
 import type { ColumnDefinition } from '../../../model/records.ts';
-import { holdsType, type LogicalType } from '../../../model/types.ts';
-import { isNested } from '../load/row_values.ts';
+import { holdsType, isNested, type LogicalType } from '../../../model/types.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { needsReading, type Reader, valueOfTupleText } from '../types/read_values.ts';
 import { serverType } from '../types/type_mapping.ts';

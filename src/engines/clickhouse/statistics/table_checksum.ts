@@ -9,7 +9,7 @@ import {
   nestedText as signs,
   type TableChecksum,
 } from '../../../model/table_checksum.ts';
-import type { LogicalType } from '../../../model/types.ts';
+import { isNested, type LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../port/refs.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
@@ -154,8 +154,6 @@ function widthOf(type: LogicalType): 'toInt64' | 'toInt128' | 'toUInt64' {
 
 /** Whether 64 bits are too few; remainders of 128 bits take many times as long. */
 const isLong = ({ precision }: { readonly precision: number }): boolean => precision > 18;
-
-const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
 
 /** A value that is not null; of null, any value. */
 function presentValue(value: string, type: LogicalType, nullable: boolean): string {

@@ -2,13 +2,12 @@
 // the key of a map, is not accepted there, and older servers read floating-point numbers inexactly. They are read as texts and converted by an
 // expression.
 import type { ColumnDefinition } from '../../../model/records.ts';
-import { holdsType, jsonForms, type LogicalType } from '../../../model/types.ts';
+import { holdsType, isNested, jsonForms, type LogicalType } from '../../../model/types.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { serverType } from './type_mapping.ts';
 
 type Condition = (type: LogicalType) => boolean;
 
-const isNested = (type: LogicalType): boolean => type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
 const isFloat: Condition = ({ kind }) => kind === 'FLOAT' || kind === 'DOUBLE';
 const isDecimal: Condition = ({ kind }) => kind === 'DECIMAL';
 const hasBooleanKey: Condition = (type) => type.kind === 'MAP' && type.key.kind === 'BOOLEAN';

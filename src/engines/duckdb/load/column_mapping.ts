@@ -3,14 +3,14 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { TableDefinition } from '../../../model/records.ts';
-import type { LogicalType } from '../../../model/types.ts';
+import { isNested, type LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { type SourcedColumn, sourcedColumns } from '../../data_files/column_mapping.ts';
 import { invalidColumns } from '../../data_files/load_failures.ts';
 import type { LoadColumn } from '../../port/load.ts';
 import { readPlan } from '../analysis/plan.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
-import { fromJson, hasMap, isNested, fromText as valueFromText } from '../query/insert_rows.ts';
+import { fromJson, hasMap, fromText as valueFromText } from '../query/insert_rows.ts';
 import { numberTooLarge, parseTree } from '../sql/default_expression.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType } from '../types/type_mapping.ts';

@@ -2,7 +2,7 @@
 // rows are validated before (see query/rows/row_validation.ts); here they are only converted to DuckDB's types, exactly.
 import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
-import { holdsType, type LogicalType } from '../../../model/types.ts';
+import { holdsType, isNested, type LogicalType } from '../../../model/types.ts';
 import { Failure, type Violation, violationsFailure } from '../../../standard/failure.ts';
 import type { TableRef } from '../../port/refs.ts';
 import type { InsertStep, RowsBatch } from '../../port/rows.ts';
@@ -114,10 +114,6 @@ export function fromJson(type: LogicalType, json: string): string {
 
 /** DuckDB's JSON reader accepts maps only as objects. */
 export const hasMap = (type: LogicalType): boolean => holdsType(type, ({ kind }) => kind === 'MAP');
-
-export function isNested(type: LogicalType): boolean {
-  return type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
-}
 
 function fromLeaf(type: LogicalType, text: string): string {
   switch (type.kind) {

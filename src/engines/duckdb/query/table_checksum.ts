@@ -12,7 +12,7 @@ import {
   nestedText as signs,
   type TableChecksum,
 } from '../../../model/table_checksum.ts';
-import type { LogicalType } from '../../../model/types.ts';
+import { isNested, type LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../port/refs.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
@@ -89,15 +89,14 @@ function groupedText(table: string, { name, type }: ColumnDefinition): string {
   return `SELECT coalesce(sum(times), 0), ${sums.join(', ')} FROM (SELECT times, ${numberOf(column, type)} AS n FROM (${groups}))`;
 }
 
-const isHashed = ({ kind }: LogicalType): boolean =>
-  kind === 'CHAR' ||
-  kind === 'VARCHAR' ||
-  kind === 'STRING' ||
-  kind === 'BINARY' ||
-  kind === 'JSON' ||
-  kind === 'UUID' ||
-  isNested(kind);
-const isNested = (kind: LogicalType['kind']): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
+const isHashed = (type: LogicalType): boolean =>
+  type.kind === 'CHAR' ||
+  type.kind === 'VARCHAR' ||
+  type.kind === 'STRING' ||
+  type.kind === 'BINARY' ||
+  type.kind === 'JSON' ||
+  type.kind === 'UUID' ||
+  isNested(type);
 
 function numberOf(value: string, type: LogicalType): string {
   switch (type.kind) {

@@ -1,7 +1,7 @@
 // Parts of a table as Parquet files, for backup and restore: which rows are in which part, the fingerprint that shows whether a part
 // changed, and how values are stored that Parquet has no type for.
 import type { ColumnDefinition } from '../../../model/records.ts';
-import { holdsType, type LogicalType } from '../../../model/types.ts';
+import { holdsType, isNested, type LogicalType } from '../../../model/types.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../../port/snapshot.ts';
 import { qualifiedTable, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { nameList } from '../sql/table_ddl.ts';
@@ -47,8 +47,6 @@ function hashArgument({ name, type }: ColumnDefinition): string {
   if (type.kind === 'FLOAT' || type.kind === 'DOUBLE') return `${column}, signbit(${column})`;
   return isNested(type) ? `${column}::VARCHAR` : column;
 }
-
-const isNested = ({ kind }: LogicalType) => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
 
 export function writePartText(
   catalog: string,

@@ -2,7 +2,7 @@
 // (NaN as text), binary as blobs, and all others as canonical text. `Value` is the form in which rows are validated
 // (src/model/values/value_validation.ts).
 import type { SQLOutputValue } from 'node:sqlite';
-import { formatType, type LogicalType, parseType, type TypeKind } from '../../../../src/model/types.ts';
+import { formatType, isNested, type LogicalType, parseType, type TypeKind } from '../../../../src/model/types.ts';
 import { formatDecimal, parseDecimal } from '../../../../src/model/values/decimal_text.ts';
 import { Fault, valueReader } from '../../../../src/model/values/value_validation.ts';
 import { parseJson } from '../../../../src/standard/json/parse_json.ts';
@@ -201,7 +201,6 @@ export function isCanonical(typeText: string, stored: Stored): boolean {
   }
 }
 
-const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
 const isNumber = ({ kind }: LogicalType): boolean => /INT$|^DECIMAL$|^FLOAT$|^DOUBLE$/.test(kind);
 
 /** Reads a text, such as a field of a CSV file, as a value of a type. @returns a value that passed validation, or a Fault. */
