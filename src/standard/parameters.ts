@@ -1,5 +1,6 @@
 // Validates declared parameters: compiled once for each endpoint. The only source of validation errors for bodies and queries
 // (rest-standard A5, B2).
+import { escapePointer } from '../model/values/json_pointer.ts';
 import { camelCase } from './camel_case.ts';
 import { documentedLimits } from './documented_limits.ts';
 import { acceptsExpectedVersion, type Category, type Endpoint, nameFieldOf } from './endpoint.ts';
@@ -119,10 +120,6 @@ function failureOf(violations: readonly Violation[]): Failure {
     ? `${first.pointer || 'the body'} ${first.message}`
     : 'the request does not match the schema of this API';
   return violationsFailure(unknown && first ? 'UNKNOWN_FIELD' : 'INVALID_PARAMETER', message, violations);
-}
-
-export function escapePointer(field: string): string {
-  return field.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 /** The compiled parameters of an endpoint. */

@@ -1,10 +1,11 @@
 // Parses a body: bytes → declared, checked fields (rest-standard A5, B2). Runs on the main thread for small bodies and in a worker thread
 // for large ones (body_thread.ts), with the same result.
+import { escapePointer } from '../../model/values/json_pointer.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { parseKnownJson, parseRequestJson } from '../../standard/json/parse_json.ts';
 import { positionAt } from '../../standard/json/syntax_errors.ts';
 import { requireMediaType } from '../../standard/media.ts';
-import { type Check, escapePointer } from '../../standard/parameters.ts';
+import type { Check } from '../../standard/parameters.ts';
 
 export interface BodyForm {
   /** The field that receives a body that is not JSON. */

@@ -2,6 +2,7 @@
 // not become a double is passed as a string. Rows are checked in row_validation.ts.
 import { formatType, type LogicalType, type ScalarKind } from '../types.ts';
 import { formatDecimal, parseDecimal } from './decimal_text.ts';
+import { escapePointer } from './json_pointer.ts';
 
 /** A violation in a value. `pointer` leads from the value to the violation, such as `/3/value`. */
 export class Fault {
@@ -23,10 +24,6 @@ export class Fault {
 
 /** Takes a value as returned by parseJson, never null; returns the value to pass on, or a Fault. */
 export type ValueReader = (value: unknown) => unknown;
-
-export function escapePointer(segment: string): string {
-  return segment.replaceAll('~', '~0').replaceAll('/', '~1');
-}
 
 export function valueReader(type: LogicalType): ValueReader {
   switch (type.kind) {

@@ -2,7 +2,8 @@
 // and column. The accepted values of each type are in model/values/value_validation.ts.
 import type { RowsBatch } from '../../engines/port/rows.ts';
 import type { ColumnDefinition } from '../../model/records.ts';
-import { escapePointer, Fault, type ValueReader, valueReader } from '../../model/values/value_validation.ts';
+import { escapePointer } from '../../model/values/json_pointer.ts';
+import { Fault, type ValueReader, valueReader } from '../../model/values/value_validation.ts';
 import { Failure, type Violation, violationsMax } from '../../standard/failure.ts';
 
 export interface RowReader {

@@ -4,6 +4,7 @@
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { tablesApi } from '../../api/tables/tables.ts';
 import type { BuiltStatement, StatementParameters, TableWrite } from '../../engines/port/statements.ts';
+import { escapePointer } from '../../model/values/json_pointer.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
@@ -76,7 +77,7 @@ export const tableWrites: Writes = {
       kind: 'update',
       table: tableRef(chain),
       set: Object.entries(body.set).map(([column, text]) => {
-        const pointer = `/set/${escaped(column)}`;
+        const pointer = `/set/${escapePointer(column)}`;
         requireColumn(column, pointer, chain);
         return { column, value: { text, pointer } };
       }),
@@ -102,8 +103,6 @@ export const tableWrites: Writes = {
       };
     }),
 };
-
-const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1');
 
 function requireColumn(name: string, pointer: string, [, , { spec }]: TableChain): void {
   if (!spec.columns.some((column) => column.name === name))

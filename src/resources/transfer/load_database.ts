@@ -5,6 +5,7 @@ import type { loadDatabaseApi } from '../../api/transfer/load_database.ts';
 import { alreadyExists, checkName } from '../../catalog/changes/object_names.ts';
 import { loadDatabaseTask } from '../../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../../model/types.ts';
+import { escapePointer } from '../../model/values/json_pointer.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { NewTableInput, NewTableRequest } from '../../query/loads/new_table_loads.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
@@ -88,7 +89,7 @@ function loadRequestOf(body: Body): Omit<NewTableInput, 'source'> {
     if (type === undefined && defaultValue !== undefined && defaultValue !== null)
       throw invalidParameter(`/columns/${i}/type`, 'required', 'is required where there is a default');
   });
-  for (const [name, type] of Object.entries(types ?? {})) requireType(`/types/${pointerPart(name)}`, type);
+  for (const [name, type] of Object.entries(types ?? {})) requireType(`/types/${escapePointer(name)}`, type);
   const { format, compression, csv, errorsMax, label: labelled, inferFrom } = body;
   const { comment, properties, primaryKey, orderBy, partitionBy, distribution, replicationNum } = body;
   const { unique_key_constraints } = body;
@@ -106,8 +107,6 @@ function loadRequestOf(body: Body): Omit<NewTableInput, 'source'> {
     inferOnly,
   };
 }
-
-const pointerPart = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1');
 
 function requireType(pointer: string, type: string): void {
   try {

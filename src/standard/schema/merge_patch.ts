@@ -2,6 +2,7 @@
 // maps are merged, at any depth; everything else is replaced. A map whose values may be any JSON is replaced too, because null can be
 // a value in it.
 import type { TObject, TOptional, TProperties, TRecord, TSchema, TUnion } from 'typebox';
+import { escapePointer } from '../../model/values/json_pointer.ts';
 import { invalidParameter } from '../failure.ts';
 import { Type } from '../type.ts';
 
@@ -65,7 +66,7 @@ function mergedMembers(shape: Shape, before: object, change: object, pointer: st
   for (const [name, value] of Object.entries(change)) {
     if (value === null) merged.delete(name);
     else if (value !== undefined)
-      merged.set(name, mergedValue(memberOf(shape, name), merged.get(name), value, `${pointer}/${escaped(name)}`));
+      merged.set(name, mergedValue(memberOf(shape, name), merged.get(name), value, `${pointer}/${escapePointer(name)}`));
   }
   return Object.fromEntries(merged);
 }
@@ -75,15 +76,13 @@ function mergedValue(schema: TSchema | undefined, before: unknown, change: unkno
   if (!shape || !isObject(change)) return change;
   const merged = mergedMembers(shape, isObject(before) ? before : {}, change, pointer);
   for (const name of shape.required ?? [])
-    if (!Object.hasOwn(merged, name)) throw invalidParameter(`${pointer}/${escaped(name)}`, 'required', 'is required');
+    if (!Object.hasOwn(merged, name)) throw invalidParameter(`${pointer}/${escapePointer(name)}`, 'required', 'is required');
   const count = Object.keys(merged).length;
   const { maxProperties = count } = shape;
   if (count > maxProperties)
     throw invalidParameter(pointer, 'maxProperties', `would be ${count}; at most ${maxProperties}`);
   return merged;
 }
-
-const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
 
 const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,6 +1,7 @@
 // Narrows a schema for error messages: each union is replaced by the member that the value was most likely intended for, so that the
 // errors are about that member. Also cuts the value down to the parts whose errors are reported, because checking all of a large body
 // would block other requests. See parameters.ts for the errors.
+import { pointerSegments } from '../../model/values/json_pointer.ts';
 import type { TSchema } from '../type.ts';
 import { validation } from '../validation.ts';
 
@@ -97,10 +98,7 @@ function narrowEntries({ patternProperties: _, ...rest }: Schema, each: Schema, 
 /** The schema at the path of an error: `#/properties/source`. */
 export function schemaAt(schema: TSchema, path: string): Schema | undefined {
   let found: unknown = schema;
-  for (const token of path.split('/').slice(1)) {
-    const key = token.replaceAll('~1', '/').replaceAll('~0', '~');
-    found = (found as Record<string, unknown> | undefined)?.[key];
-  }
+  for (const key of pointerSegments(path)) found = (found as Record<string, unknown> | undefined)?.[key];
   return found as Schema | undefined;
 }
 

@@ -11,6 +11,7 @@ import {
 } from 'yaml';
 import { nameFault } from '../../../model/names.ts';
 import { parseType, TypeSyntaxError } from '../../../model/types.ts';
+import { pointerSegments } from '../../../model/values/json_pointer.ts';
 import { Failure, type Violation } from '../../../standard/failure.ts';
 import { canonicalUri } from './canonical_uri.ts';
 import type { Declaration, Fields, FileErrors, Place } from './declaration.ts';
@@ -90,7 +91,7 @@ function violationsIn(kind: Kind, fields: Fields): readonly Violation[] {
 }
 
 function messageOf({ pointer, rule, message }: Violation, { name, fieldNames }: Kind): string {
-  const parts = partsOf(pointer);
+  const parts = pointerSegments(pointer);
   const field = JSON.stringify(parts.join('.'));
   if (rule !== 'unknownField') return `${parts.length === 0 ? 'the document' : field} ${message}`;
   const last = parts.at(-1) ?? '';
@@ -148,17 +149,11 @@ function checkValues({ kind, path, fields }: Declaration, placeOf: PlaceOf, erro
   }
 }
 
-const partsOf = (pointer: string): string[] =>
-  pointer
-    .split('/')
-    .slice(1)
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
-
 /** Of the name of the field, or of the item; of the nearest value around it if the document does not have it. */
 function offsetOf({ contents, range }: YamlDocument, pointer: string): number {
   let node: Node | null = contents;
   let offset = contents?.range?.[0] ?? range[0];
-  for (const part of partsOf(pointer)) {
+  for (const part of pointerSegments(pointer)) {
     if (isMap(node)) {
       const pair: { readonly key: unknown; readonly value: unknown } | undefined = node.items.find(
         ({ key }) => (isScalar(key) ? String(key.value) : key) === part,

@@ -2,6 +2,7 @@
 // are refused: the server would store the nearest one that it can.
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
+import { escapePointer } from '../../../model/values/json_pointer.ts';
 import { type Violation, violationsFailure, violationsMax } from '../../../standard/failure.ts';
 import type { RowsBatch } from '../../port/rows.ts';
 import { readingSql, readValues } from './read_values.ts';
@@ -63,7 +64,7 @@ function linesOf(batch: RowsBatch, flagged: readonly number[] | undefined): Rows
 }
 
 const violationOf = (index: number, { name }: ColumnDefinition): Violation => ({
-  pointer: `/rows/${index}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+  pointer: `/rows/${index}/${escapePointer(name)}`,
   rule: 'range',
   message: `the engine has dates from ${dates.first} to ${dates.last}`,
 });
