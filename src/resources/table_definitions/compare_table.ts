@@ -8,7 +8,6 @@ import type { Context } from '../records/handler_context.ts';
 import { render } from '../records/object_records.ts';
 import { done } from '../records/outcomes.ts';
 import { requirePrivilege, requireUnreserved, requireWarehouse } from '../records/permissions.ts';
-import { columnFields } from './column_record.ts';
 import {
   alterationOf,
   type DefinitionParents,
@@ -28,17 +27,7 @@ import {
   withColumnRenamed,
   withKeysNotNull,
 } from './table_definition.ts';
-import { tableRecordOf } from './table_record.ts';
-
-const shownDefinition = (spec: TableSpec) => ({
-  columns: spec.columns.map((column, i) => columnFields(column, i, spec)),
-  primaryKey: spec.primaryKey,
-  unique_key_constraints: spec.uniqueKey,
-  orderBy: spec.orderBy,
-  partitionBy: spec.partitionBy,
-  distribution: spec.distribution,
-  replicationNum: spec.replicationNum,
-});
+import { definitionFields, tableRecordOf } from './table_record.ts';
 
 export const compareTable: Handlers<typeof tablesApi, Context>['compare'] = async ({ segments, body }, context) => {
   const { renamedFrom, renamedColumns = {}, keepColumns = false, warehouse: planned, ...declared } = body;
@@ -51,12 +40,12 @@ export const compareTable: Handlers<typeof tablesApi, Context>['compare'] = asyn
   if (!chain) {
     await requireReplicas(definition.replicationNum, warehouse, context);
     await checkNewDefaults(definition, undefined, warehouse, context);
-    return done({ name, definition: shownDefinition(definition), undeclaredColumns: [] });
+    return done({ name, definition: definitionFields(definition), undeclaredColumns: [] });
   }
   await requirePrivilege('read', path, context);
   const { next, undeclaredColumns, cost } = await changeTo(chain, definition, { renamedColumns, keepColumns }, context);
   const table = await render(pathOfTable(chain), chain, context, tableRecordOf);
-  return done({ name, definition: shownDefinition(next), undeclaredColumns, cost, table });
+  return done({ name, definition: definitionFields(next), undeclaredColumns, cost, table });
 };
 
 /** `planned`: the warehouse of a catalog in which the database will be created. Throws OBJECT_NOT_FOUND, FORBIDDEN and INVALID_PARAMETER. */

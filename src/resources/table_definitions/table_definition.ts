@@ -191,11 +191,16 @@ export function bodyOf(spec: TableSpec) {
       nullable: column.nullable,
       ...defined({ defaultValue: column.defaultValue, comment: column.comment }),
     })),
-    primaryKey: spec.primaryKey,
-    unique_key_constraints: spec.uniqueKey,
-    orderBy: spec.orderBy,
-    partitionBy: spec.partitionBy,
-    distribution: spec.distribution,
-    replicationNum: spec.replicationNum,
+    ...keysAndLayoutOf(spec),
   };
 }
+
+/** As bodies and records have them. */
+export const keysAndLayoutOf = (spec: TableSpec) => ({
+  primaryKey: spec.primaryKey,
+  unique_key_constraints: spec.uniqueKey,
+  orderBy: spec.orderBy,
+  partitionBy: spec.partitionBy,
+  distribution: spec.distribution,
+  replicationNum: spec.replicationNum,
+});
