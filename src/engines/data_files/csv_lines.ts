@@ -2,6 +2,8 @@
 // refuses without a sufficient description.
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
+import type { CsvOptions } from '../port/load.ts';
+import { dataInvalid } from './load_failures.ts';
 
 /** Longer lines of CSV are refused. (DuckDB silently drops a line that is longer than its buffers, 32 MB.) */
 export const lineBytesMax = 2_000_000;
@@ -18,18 +20,26 @@ export interface FirstRecord {
 /** In how many lines the first record may be. */
 const recordLinesMax = 1000;
 
-/** @param read the first lines of the file, at most so many. Undefined if a quoted field of the record does not end in them. */
+/** @param read the first lines of the file, at most so many. Throws DATA_INVALID if they do not begin with a record. */
 export async function firstRecord(
   read: (linesMax: number) => Promise<readonly string[]>,
-  dialect: { readonly delimiter?: string | undefined; readonly quote: string; readonly escape?: string | undefined },
-): Promise<FirstRecord | undefined> {
+  csv: CsvOptions,
+  columnsMax: number,
+): Promise<FirstRecord> {
+  const [first] = await read(1);
+  if (first === undefined) throw dataInvalid('the file is empty');
+  if (first.includes('\0'))
+    throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, set `csv.encoding`', { line: 1 });
+  const dialect = { ...csv, quote: csv.quote ?? '"' };
   for (const linesMax of [1, recordLinesMax]) {
     const text = (await read(linesMax)).join('\n');
     const delimiter = dialect.delimiter ?? delimiterOf(text, dialect.quote);
     const fields = csvFields(text, { ...dialect, delimiter });
-    if (fields) return { delimiter, fields };
+    if (!fields) continue;
+    if (fields.length > columnsMax) throw dataInvalid(`the file has more than ${columnsMax} columns`, { line: 1 });
+    return { delimiter, fields };
   }
-  return undefined;
+  throw dataInvalid('the first row has an unclosed quote', { row: 1 });
 }
 
 /** The usual delimiter that occurs most often in the first record outside quotes; a comma if none does. */

@@ -78,15 +78,7 @@ async function detected(file: DataFile, options: ShapeOptions, readParquet: Read
 const untyped: LogicalType = { kind: 'STRING' };
 
 async function csvShape(file: DataFile, options: ShapeOptions): Promise<FileShape> {
-  const lines = (linesMax: number) => firstLines(file, linesMax);
-  const [first] = await lines(1);
-  if (first === undefined) throw dataInvalid('the file is empty');
-  if (first.includes('\0'))
-    throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, set `csv.encoding`', { line: 1 });
-  const record = await firstRecord(lines, { ...file.csv, quote: file.csv.quote ?? '"' });
-  if (record === undefined) throw dataInvalid('the first row has an unclosed quote', { row: 1 });
-  const { delimiter, fields } = record;
-  if (fields.length > columnsMax) throw dataInvalid(`the file has more than ${columnsMax} columns`, { line: 1 });
+  const { delimiter, fields } = await firstRecord((linesMax) => firstLines(file, linesMax), file.csv, columnsMax);
   const csv = { ...file.csv, delimiter };
   const isSure = csv.header ?? isHeader(fields, options.headings);
   const isKnown = isSure !== undefined;

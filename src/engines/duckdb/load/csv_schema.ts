@@ -2,7 +2,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import { firstRecord } from '../../data_files/csv_lines.ts';
-import { dataInvalid } from '../../data_files/load_failures.ts';
 import type { CsvOptions, DataFile } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
@@ -24,15 +23,7 @@ export async function csvSchema(
   options: SchemaOptions,
 ): Promise<FileSchema> {
   const lines = (linesMax: number) => firstLines(connection, file, linesMax);
-  const [first] = await lines(1);
-  if (first === undefined) throw dataInvalid('the file is empty');
-  if (first.includes('\0'))
-    throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, set `csv.encoding`', { line: 1 });
-  const record = await firstRecord(lines, { ...file.csv, quote: file.csv.quote ?? '"' });
-  if (record === undefined) throw dataInvalid('the first row has an unclosed quote', { row: 1 });
-  const { delimiter, fields } = record;
-  if (fields.length > statementLimits.selectColumns)
-    throw dataInvalid(`the file has more than ${statementLimits.selectColumns} columns`, { line: 1 });
+  const { delimiter, fields } = await firstRecord(lines, file.csv, statementLimits.selectColumns);
   const csv = { ...file.csv, delimiter };
   const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, options.headings));
   const named = { ...csv, header };
