@@ -1,6 +1,7 @@
 // A statement of a caller in the form in which the servers run it: analysis/ makes it, and query/ runs it.
-import type { TableRef } from '../../port/refs.ts';
+import type { TableName, TableRef } from '../../port/refs.ts';
 import type { Statement, StatementAnalysis } from '../../port/statements.ts';
+import type { ReportProgress } from '../../port/work.ts';
 import type { WarehouseContext } from '../context.ts';
 
 /** A column of a query. `type`: of the servers, such as `Nullable(Int32)`. */
@@ -26,6 +27,24 @@ export type BoundWrite =
       readonly where: string;
     }
   | { readonly kind: 'delete'; readonly table: TableRef; readonly where: string };
+
+/** A statement that writes, as it runs. */
+export interface WriteRun<W extends BoundWrite> {
+  readonly write: W;
+  /** What its texts read; for UPDATE and DELETE, with the table itself. */
+  readonly reads: readonly TableName[];
+  readonly parameters: Readonly<Record<string, string>>;
+  /** As `signal`, only while nothing is changed yet: what servers have changed of the rows they cannot undo. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** Of the query of INSERT; for UPDATE and DELETE, of the parts with the rows. */
+  readonly progress: ReportProgress | undefined;
+  /** The step by which the rows are changed once; called before the first of them is. */
+  readonly takeStep: () => string | undefined;
+  /** Of the step that it had from the beginning; absent: nobody has begun its step before. */
+  readonly attempt: string | undefined;
+  readonly toFailure: BoundStatement['toFailure'];
+}
 
 export interface BoundStatement {
   readonly analysis: StatementAnalysis;

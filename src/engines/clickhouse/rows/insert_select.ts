@@ -2,8 +2,6 @@
 // none, and once for each step.
 import { randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
-import type { TableName } from '../../port/refs.ts';
-import type { ReportProgress } from '../../port/work.ts';
 import { isUncounted, picksMax, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
@@ -16,7 +14,7 @@ import {
   stagingName,
 } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
-import type { BoundWrite } from '../query/bound_statement.ts';
+import type { BoundWrite, WriteRun } from '../query/bound_statement.ts';
 import { watchProgress } from '../query/progress.ts';
 import { callerSettings, readSettings } from '../query/statement_settings.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -26,24 +24,7 @@ import { mayBeNull } from '../types/type_mapping.ts';
 import { toViolation } from './insert_block.ts';
 import { publishStaged } from './staged_rows.ts';
 
-export type BoundInsert = Extract<BoundWrite, { readonly kind: 'insert' }>;
-
-export interface InsertSelect {
-  readonly write: BoundInsert;
-  /** What the query reads. */
-  readonly reads: readonly TableName[];
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal;
-  /** Of the query. */
-  readonly progress: ReportProgress | undefined;
-  /** The step by which the rows are inserted once; called when all rows are staged. */
-  readonly takeStep: () => string | undefined;
-  /** Of the step that it had from the beginning; absent: nobody has begun its step before. */
-  readonly attempt: string | undefined;
-  /** The failure of an error of the query. */
-  readonly toFailure: (error: unknown) => unknown;
-}
+type InsertSelect = WriteRun<Extract<BoundWrite, { readonly kind: 'insert' }>>;
 
 /** @returns the number of rows. Throws CONSTRAINT_VIOLATED. */
 export async function insertSelect(context: WarehouseContext, work: InsertSelect): Promise<number> {

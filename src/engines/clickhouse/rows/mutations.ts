@@ -3,15 +3,13 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { wasLost } from '../../engine_lost.ts';
-import type { TableName } from '../../port/refs.ts';
-import type { ReportProgress } from '../../port/work.ts';
 import { requireTable } from '../cluster/missing_tables.ts';
 import { ReadTracker } from '../cluster/read_tracker.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
-import type { BoundWrite } from '../query/bound_statement.ts';
+import type { BoundWrite, WriteRun } from '../query/bound_statement.ts';
 import { callerSettings, columnsBeforeAliases, readSettings } from '../query/statement_settings.ts';
 import { isWaiting, serverCodeOf } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -32,25 +30,7 @@ import {
   watchMutation,
 } from './mutation_progress.ts';
 
-export type BoundMutation = Exclude<BoundWrite, { readonly kind: 'insert' }>;
-
-export interface Mutation {
-  readonly write: BoundMutation;
-  /** What the condition and the new values read, with the table itself. */
-  readonly reads: readonly TableName[];
-  readonly parameters: Readonly<Record<string, string>>;
-  /** As `signal`. */
-  readonly timeoutMs: number;
-  /** Ends it while nothing is changed yet: what servers have changed of the rows they cannot undo. */
-  readonly signal: AbortSignal;
-  /** Of the parts with the rows. */
-  readonly progress: ReportProgress | undefined;
-  /** The step by which the rows are changed once; called before the first of them is. */
-  readonly takeStep: () => string | undefined;
-  /** See `InsertSelect`. */
-  readonly attempt: string | undefined;
-  readonly toFailure: (error: unknown) => unknown;
-}
+type Mutation = WriteRun<Exclude<BoundWrite, { readonly kind: 'insert' }>>;
 
 /** The payload of a pending step. */
 export interface MarkedMutation extends MutationName {
@@ -124,7 +104,7 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
 async function columnTypes(
   { cluster }: WarehouseContext,
   { database, localTable }: { readonly database: string; readonly localTable: string },
-  write: BoundMutation,
+  write: Mutation['write'],
 ): Promise<ReadonlyMap<string, string>> {
   const sql = `SELECT name, type, is_in_sorting_key OR is_in_partition_key AS isKey FROM system.columns
     WHERE database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)}`;
