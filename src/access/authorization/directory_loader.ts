@@ -6,16 +6,18 @@ import { type Grant, type Token, tokenOf } from './directory_types.ts';
 
 const rowsPerPage = 5000;
 
-/** `readPage` reads the rows after the given one, or the first page. */
-async function readPages<R>(
-  readPage: (after: R | undefined) => Promise<readonly R[]>,
-  add: (row: R) => void,
-): Promise<void> {
-  for (let after: R | undefined; ; ) {
-    const rows = await readPage(after);
+interface Page<R> {
+  execute(): Promise<readonly R[]>;
+}
+
+/** `pageAfter`: the page that follows a row. */
+async function readPages<R>(first: Page<R>, pageAfter: (last: R) => Page<R>, add: (row: R) => void): Promise<void> {
+  for (let page = first; ; ) {
+    const rows = await page.execute();
     for (const row of rows) add(row);
-    if (rows.length < rowsPerPage) return;
-    after = rows.at(-1);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < rowsPerPage) return;
+    page = pageAfter(last);
   }
 }
 
@@ -32,8 +34,9 @@ export class DirectoryLoader {
   /** Objects that are dropped but recoverable. */
   async loadDropped(add: (id: string) => void): Promise<void> {
     const query = this.#db.selectFrom('dropped_objects').select('object_id').orderBy('object_id').limit(rowsPerPage);
-    await readPages<{ object_id: string }>(
-      (after) => (after === undefined ? query : query.where('object_id', '>', after.object_id)).execute(),
+    await readPages(
+      query,
+      (last) => query.where('object_id', '>', last.object_id),
       ({ object_id }) => add(this.intern(object_id)),
     );
   }
@@ -45,16 +48,12 @@ export class DirectoryLoader {
       .orderBy('role_id')
       .orderBy('user_id')
       .limit(rowsPerPage);
-    type Row = Awaited<ReturnType<typeof query.execute>>[number];
-    await readPages<Row>(
-      (after) =>
-        after === undefined
-          ? query.execute()
-          : query
-              .where(({ eb, refTuple, tuple }) =>
-                eb(refTuple('role_id', 'user_id'), '>', tuple(after.role_id, after.user_id)),
-              )
-              .execute(),
+    await readPages(
+      query,
+      (last) =>
+        query.where(({ eb, refTuple, tuple }) =>
+          eb(refTuple('role_id', 'user_id'), '>', tuple(last.role_id, last.user_id)),
+        ),
       ({ role_id, user_id }) => add(this.intern(role_id), this.intern(user_id)),
     );
   }
@@ -66,16 +65,12 @@ export class DirectoryLoader {
       .orderBy('grantee_id')
       .orderBy('grant_id')
       .limit(rowsPerPage);
-    type Row = Awaited<ReturnType<typeof query.execute>>[number];
-    await readPages<Row>(
-      (after) =>
-        after === undefined
-          ? query.execute()
-          : query
-              .where(({ eb, refTuple, tuple }) =>
-                eb(refTuple('grantee_id', 'grant_id'), '>', tuple(after.grantee_id, after.grant_id)),
-              )
-              .execute(),
+    await readPages(
+      query,
+      (last) =>
+        query.where(({ eb, refTuple, tuple }) =>
+          eb(refTuple('grantee_id', 'grant_id'), '>', tuple(last.grantee_id, last.grant_id)),
+        ),
       (row) => {
         const path = this.#path(row.path);
         add({
@@ -93,9 +88,9 @@ export class DirectoryLoader {
 
   async loadTokens(add: (token: Token) => void): Promise<void> {
     const query = this.#db.selectFrom('tokens').selectAll().orderBy('token_id').limit(rowsPerPage);
-    type Row = Awaited<ReturnType<typeof query.execute>>[number];
-    await readPages<Row>(
-      (after) => (after === undefined ? query : query.where('token_id', '>', after.token_id)).execute(),
+    await readPages(
+      query,
+      (last) => query.where('token_id', '>', last.token_id),
       (row) => add({ ...tokenOf(row), userId: this.intern(row.user_id), name: this.intern(row.name) }),
     );
   }
