@@ -4,7 +4,7 @@ import { withTimeout } from '../../../model/concurrency/bounded_waits.ts';
 import type { ServerIdentity } from '../../../model/records.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
-import type { Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
+import type { DescribedBackend } from '../../cluster/registered_servers.ts';
 import type { ReplicaFinding } from '../../cluster/replica_notices.ts';
 import { wasLost } from '../../engine_lost.ts';
 import type { Replica } from '../../port/backends.ts';
@@ -23,6 +23,7 @@ import type { OwnsDatabase } from '../owned_databases.ts';
 import { AlteredTables } from './altered_tables.ts';
 import { CatchUp, type CatchUpOptions } from './catch_up.ts';
 import { countedReplicas } from './counted_replicas.ts';
+import { CachedCredentials } from './credentials.ts';
 import { DisabledReplicas } from './disabled_replicas.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
@@ -44,16 +45,14 @@ export interface ClusterOptions {
 /** How long a start, a change of the registered servers, or a statement that found a shard lost, waits until they were checked. */
 const firstCheckMs = 5000;
 const lacksRows = 'it lacks rows that other replicas have';
-const credentialsMsMax = 5000;
 /** How long a change waits for a replica that is catching up. */
 const catchingUpMs = 2000;
-/** How long a call waits for newer credentials than those that are known. */
-const credentialsReadMs = 500;
 
 export class Cluster implements ClickHouseCluster {
   readonly name: string;
   readonly #access: ClusterAccess;
   readonly #options: ClusterOptions;
+  readonly #credentials: CachedCredentials;
   readonly #health: Health;
   readonly #missingTables: MissingTables;
   readonly disabledReplicas = new DisabledReplicas(() =>
@@ -62,9 +61,6 @@ export class Cluster implements ClickHouseCluster {
       : [],
   );
   readonly #members = new Map<string, Member>();
-  #credentials: CredentialsRead | undefined;
-  /** Those that were read last. */
-  #knownCredentials: Credentials | undefined;
   #refreshing: Promise<void> = Promise.resolve();
   #isOpen = false;
   #withdrawals = 0;
@@ -73,6 +69,7 @@ export class Cluster implements ClickHouseCluster {
     this.name = access.name;
     this.#access = access;
     this.#options = options;
+    this.#credentials = new CachedCredentials(() => access.credentials());
     const definedObject = async (name: TableName) => options.definedObject?.(name);
     const catchUp = new CatchUp({
       members: () => this.members(),
@@ -134,10 +131,10 @@ export class Cluster implements ClickHouseCluster {
   }
 
   async #refresh(): Promise<void> {
-    this.#credentials = undefined;
+    this.#credentials.expire();
     const backends = await this.#readBackends();
     if (!this.#isOpen) return;
-    this.#knownCredentials = undefined;
+    this.#credentials.forgetKnown();
     const names = new Set(backends.map(({ name }) => name));
     for (const [name, member] of this.#members)
       if (!names.has(name)) {
@@ -184,7 +181,7 @@ export class Cluster implements ClickHouseCluster {
     void known?.close();
     const member = new Member(backend, {
       warehouseId: this.#access.warehouseId,
-      credentials: () => this.#readCredentials(),
+      credentials: () => this.#credentials.get(),
       hosts: this.#options.hosts,
       lost: (lost) => void this.#health.check(lost),
       missingFailure: (error, sql) => this.#missingTables.failureOf(error, sql),
@@ -451,24 +448,6 @@ export class Cluster implements ClickHouseCluster {
     }
     return least;
   }
-
-  async #readCredentials(): Promise<Credentials> {
-    const now = performance.now();
-    if (!this.#credentials || now - this.#credentials.at > credentialsMsMax) {
-      const read: CredentialsRead = { value: this.#access.credentials(), at: now, done: undefined };
-      read.value.then(
-        (credentials) => {
-          read.done = credentials;
-          this.#knownCredentials = credentials;
-        },
-        () => {
-          this.#credentials = undefined;
-        },
-      );
-      this.#credentials = read;
-    }
-    return this.#credentials.done ?? orKnown(this.#credentials.value, this.#knownCredentials);
-  }
 }
 
 /** Whether a replica has taken over a change; one that does not count yet is not waited for as long. */
@@ -485,20 +464,6 @@ async function takesOver(member: Member, follow: (server: ClickHouseServer) => P
 /** What was changed is not acknowledged, and stays. */
 function asUnknown(error: unknown): never {
   throw withOutcome(error, 'unknown');
-}
-
-interface CredentialsRead {
-  readonly value: Promise<Credentials>;
-  /** When it began; of `performance.now()`. */
-  readonly at: number;
-  done: Credentials | undefined;
-}
-
-/** Where they are kept may not answer, which says nothing about the servers: then with those that are known. */
-async function orKnown(read: Promise<Credentials>, known: Credentials | undefined): Promise<Credentials> {
-  if (!known) return read;
-  const inTime = await withTimeout(read, credentialsReadMs, { ref: false }).catch(() => known);
-  return inTime ?? known;
 }
 
 function notEnough(needed: number, available: number): Failure {
