@@ -50,6 +50,7 @@ import {
 } from './task_rows.ts';
 import { listTasks, type TaskListOptions } from './task_search.ts';
 import { serverOfTask } from './task_server.ts';
+import { TaskWaiters } from './task_waiters.ts';
 import type { Webhooks } from './webhooks.ts';
 
 /** How long the deletion of a running task waits for its end. */
@@ -116,8 +117,7 @@ export class Tasks {
   readonly #webhooks: TasksOptions['webhooks'];
   readonly #submissions: GroupedWrites<TaskRow>;
   readonly #move: MoveTask;
-  readonly #waiters = new Map<string, Set<() => void>>();
-  #isStopped = false;
+  readonly #waiters = new TaskWaiters();
 
   constructor(options: TasksOptions) {
     this.#store = options.store;
@@ -135,7 +135,7 @@ export class Tasks {
     this.#move = changes ? announcedMoves(changes) : moveTask;
     changes?.follow({
       changed: (change) => this.#changed(change),
-      reload: () => this.#wakeAll(),
+      reload: () => this.#waiters.wakeAll(),
     });
     const holder = options.holder ?? new LeaseHolder();
     this.#holder = holder;
@@ -278,34 +278,8 @@ export class Tasks {
   }
 
   /** Returns when the task ended, `waitMs` passed, the signal was aborted or the server stops. */
-  async wait(taskId: string, waitMs: number, signal?: AbortSignal): Promise<StoredTask | undefined> {
-    let isOver = signal?.aborted ?? false;
-    let wake = (): void => {};
-    const waiter = (): void => wake();
-    const end = (): void => {
-      isOver = true;
-      wake();
-    };
-    const waiters = this.#waiters.get(taskId) ?? new Set();
-    this.#waiters.set(taskId, waiters.add(waiter));
-    const timer = setTimeout(end, waitMs);
-    signal?.addEventListener('abort', end, { once: true });
-    try {
-      for (;;) {
-        // Before the task is read, so that an end in between is not missed.
-        const woken = new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        const record = await this.get(taskId);
-        if (!record || isTerminal(record.state) || isOver || this.#isStopped) return record;
-        await woken;
-      }
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', end);
-      waiters.delete(waiter);
-      if (waiters.size === 0 && this.#waiters.get(taskId) === waiters) this.#waiters.delete(taskId);
-    }
+  wait(taskId: string, waitMs: number, signal?: AbortSignal): Promise<StoredTask | undefined> {
+    return this.#waiters.wait(taskId, () => this.get(taskId), { waitMs, signal });
   }
 
   /** Changes fields of the stored request of a task that has not ended: what its next attempt must know. */
@@ -379,8 +353,7 @@ export class Tasks {
   /** Returns running tasks to the queue and wakes waiters. Takes at most `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     await this.#runner.stop(deadlineMs);
-    this.#isStopped = true;
-    this.#wakeAll();
+    this.#waiters.stop();
   }
 
   /** Deletes ended tasks after their retention time, except those whose results other servers have that respond. Returns how many. */
@@ -456,15 +429,7 @@ export class Tasks {
   #changed(change: Change): void {
     if (change.kind !== 'task') return;
     if (change.state === 'cancelling') this.#runner.cancel(change.taskId);
-    else this.#wake(change.taskId);
-  }
-
-  #wake(taskId: string): void {
-    for (const wake of this.#waiters.get(taskId) ?? []) wake();
-  }
-
-  #wakeAll(): void {
-    for (const taskId of this.#waiters.keys()) this.#wake(taskId);
+    else this.#waiters.wake(change.taskId);
   }
 
   /** Removes the oldest tasks of a principal whose ended ones occupy too much. */
@@ -494,7 +459,7 @@ export class Tasks {
   }
 
   #ended(row: TaskRow, abandoned: boolean): void {
-    this.#wake(row.task_id);
+    this.#waiters.wake(row.task_id);
     this.#retain(row);
     if (row.notify !== null) this.#webhooks?.dispatch();
     const ms = (row.ended_at ?? 0) - (row.started_at ?? row.submitted_at);
