@@ -6,13 +6,11 @@ import { rm, stat } from 'node:fs/promises';
 import type { Selectable, Transaction } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
 import { newId } from '../model/ids.ts';
-import { type Actor, type ObjectVersion, parseScopes, type Scope } from '../model/principal.ts';
-import { likePattern } from '../model/text_patterns.ts';
+import type { Actor, Scope } from '../model/principal.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import { LeaseHolder } from '../store/leases.ts';
 import type { Batch } from '../store/row_batches.ts';
-import { type Candidate, searchRows } from '../store/row_search.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import { isSweptHere } from '../store/servers.ts';
 import type { Store } from '../store/store.ts';
@@ -21,46 +19,17 @@ import { type BlobPlaces, idOfKey, orphanAgeMs } from './blobs/blob_places.ts';
 import type { ByteRange, OpenBlob } from './blobs/blob_store.ts';
 import { Digests } from './digests.ts';
 import { FileLinks, type LinkMode } from './file_links.ts';
+import {
+  type FileKind,
+  type FileListOptions,
+  listFiles,
+  type StoredFile,
+  toStoredFile,
+  versionOfUpload,
+} from './file_rows.ts';
 import { exactlySized, fileNotFound, type Part, validatePart } from './parts.ts';
 import { remainingBytes, requireFileQuota, reserveFor } from './quota.ts';
 import { receive } from './receiving.ts';
-
-export type FileKind = FilesTable['kind'];
-
-/** Times are milliseconds since 1970. */
-export interface StoredFile {
-  readonly fileId: string;
-  readonly kind: FileKind;
-  /** Id of the user who owns it. */
-  readonly owner: string;
-  /** Scopes of the token that created it. */
-  readonly scopes: readonly Scope[] | undefined;
-  readonly name: string;
-  readonly state: 'receiving' | 'ready';
-  /** The announced size until the file is ready, then its size. */
-  readonly bytes: number | null;
-  readonly receivedBytes: number;
-  /** In hexadecimal. */
-  readonly sha256: string | null;
-  readonly createdAt: number;
-  readonly createdBy: string;
-  readonly updatedAt: number;
-  readonly expiresAt: number;
-  /** The task whose result includes it. */
-  readonly taskId: string | null;
-  /** The server that has its bytes; null: every server can read them. */
-  readonly serverId: string | null;
-  /** The key in the bucket; null: in the data directory. */
-  readonly storedAs: string | null;
-}
-
-/** Identifies one upload: a later upload that reuses the id of a removed one is another. */
-export const versionOfUpload = ({ fileId, createdAt, state }: StoredFile): ObjectVersion => ({
-  objectId: `${fileId}/${createdAt}`,
-  category: 'uploads',
-  name: fileId,
-  version: state === 'ready' ? 2 : 1,
-});
 
 /** Throws in a transaction that must not be committed. */
 type Confirm = (tx: Transaction<Schema>) => Promise<void>;
@@ -181,38 +150,9 @@ export class FileStore {
     return row && toStoredFile(row);
   }
 
-  /** In the order of creation. `owner`: only the files of this user. */
-  async list(options: {
-    readonly kind: FileKind;
-    readonly owner?: string | undefined;
-    readonly after?: string | undefined;
-    readonly limit: number;
-    /** A SQL LIKE pattern with `\` as its escape; case-insensitive. */
-    readonly namePattern?: string | undefined;
-    readonly state?: StoredFile['state'] | undefined;
-  }): Promise<Batch<StoredFile>> {
-    const { kind, owner, limit, namePattern, state } = options;
-    const { db } = this.#options.store;
-    const now = this.#clock();
-    const fits = namePattern === undefined ? () => true : likePattern(namePattern);
-    const { items, hasMore, examined } = await searchRows({
-      limit,
-      idOf: ({ fileId }: StoredFile) => fileId,
-      next: async (after: (Candidate & { readonly row: Selectable<FilesTable> }) | undefined, count) => {
-        let query = db.selectFrom('files').selectAll().where('kind', '=', kind).where('expires_at', '>', now);
-        query = query.orderBy('file_id').limit(count);
-        const from = after?.id ?? options.after;
-        if (from !== undefined) query = query.where('file_id', '>', from);
-        if (owner !== undefined) query = query.where('owner', '=', owner);
-        return (await query.execute()).map((row) => ({ id: row.file_id, row, bytes: row.name.length }));
-      },
-      examine: async (batch) =>
-        batch
-          .map(({ row }) => row)
-          .filter((row) => (state === undefined || row.state === state) && fits(row.name))
-          .map(toStoredFile),
-    });
-    return { items, hasMore, examined: examined?.id };
+  /** In the order of creation, without those that have expired. */
+  list(options: FileListOptions): Promise<Batch<StoredFile>> {
+    return listFiles(this.#options.store.db, options, this.#clock());
   }
 
   /**
@@ -513,24 +453,3 @@ export class FileStore {
 }
 
 const ignored = () => undefined;
-
-function toStoredFile(row: Selectable<FilesTable>): StoredFile {
-  return {
-    fileId: row.file_id,
-    kind: row.kind,
-    owner: row.owner,
-    scopes: row.scopes === null ? undefined : parseScopes(row.scopes),
-    name: row.name,
-    state: row.state,
-    bytes: row.bytes,
-    receivedBytes: row.received_bytes,
-    sha256: row.sha256,
-    createdAt: row.created_at,
-    createdBy: row.created_by,
-    updatedAt: row.updated_at,
-    expiresAt: row.expires_at,
-    taskId: row.task_id,
-    serverId: row.server_id,
-    storedAs: row.stored_as,
-  };
-}

@@ -1,6 +1,6 @@
 // The handlers of `uploads`: files that callers send for loads. Their bytes are sent to the link in the record (http/files.ts).
 import { uploadsApi, uuid } from '../../api/transfer/uploads.ts';
-import { type StoredFile, versionOfUpload } from '../../files/file_store.ts';
+import { type StoredFile, versionOfUpload } from '../../files/file_rows.ts';
 import { fileNotFound } from '../../files/parts.ts';
 import { dayMs } from '../../model/durations.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
