@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
+import type { RateLimits } from '../access/limits/rate_limits.ts';
 import type { LinkMode } from '../files/file_links.ts';
 import type { StoredFile } from '../files/file_rows.ts';
 import type { FileStore } from '../files/file_store.ts';
@@ -14,13 +15,9 @@ import { hasBody } from './bodies/body.ts';
 import { conditionOf, isRangeOfSame } from './conditions.ts';
 import type { RequestForwarding } from './forwarding/request_forwarding.ts';
 import { type ByteRange, contentDigestOf, contentRangeOf, invalidHeader, rangeOf } from './ranges.ts';
-import {
-  failedAuthenticationCost,
-  invalidRequestId,
-  type Limits,
-  requestIdOf,
-  systemEndpointCost,
-} from './request_pipeline.ts';
+import { failedAuthenticationCost } from './request_authentication.ts';
+import { invalidRequestId, requestIdOf } from './request_headers.ts';
+import { systemEndpointCost } from './request_pipeline.ts';
 import type { CommonHeaders } from './security_headers.ts';
 
 export interface FileRequestsOptions {
@@ -28,7 +25,7 @@ export interface FileRequestsOptions {
   readonly forwarding?: Pick<RequestForwarding<never>, 'byFile' | 'received'> | undefined;
   readonly files: FileStore;
   readonly addressOf: (incoming: IncomingMessage) => string;
-  readonly limits: Limits;
+  readonly limits: RateLimits;
   readonly audit: Pick<AuditTrail, 'enqueue'>;
 }
 

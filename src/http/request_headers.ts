@@ -1,5 +1,6 @@
-// Checks of request headers beyond those of node:http: repeated credentials, and misspelled names of this service's headers, which
-// would otherwise be ignored.
+// The request headers of this service, and checks beyond those of node:http: repeated credentials, and misspelled names of this service's
+// headers, which would otherwise be ignored.
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { Failure, invalidParameter } from '../standard/failure.ts';
 
@@ -11,6 +12,16 @@ export const idempotencyKeyHeader = 'x-service-idempotency-key';
 export const readAfterHeader = 'x-service-read-after';
 const defined: readonly string[] = [requestIdHeader, idempotencyKeyHeader, readAfterHeader];
 const editsMax = 2;
+
+/** The caller's request id, or a new one when it is missing or invalid. */
+export function requestIdOf(incoming: IncomingMessage): { readonly requestId: string; readonly isValid: boolean } {
+  const header = incoming.headers[requestIdHeader] as string | undefined;
+  const isValid = header === undefined || /^[\x21-\x7e]{1,128}$/.test(header);
+  return { requestId: header !== undefined && isValid ? header : randomUUID(), isValid };
+}
+
+export const invalidRequestId = () =>
+  new Failure('INVALID_REQUEST_ID', `${requestIdHeader} must be 1 to 128 visible ASCII characters`);
 
 /** Undefined when there is no Authorization header, null when there are several, of which node:http would keep the first. */
 export function authorizationOf(incoming: IncomingMessage): string | undefined | null {

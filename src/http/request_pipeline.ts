@@ -2,10 +2,10 @@
 // envelope → audit. It handles no sockets except to read the body, and depends on no category.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isDeepStrictEqual } from 'node:util';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
-import type { Session } from '../access/authentication/authenticator.ts';
+import type { Authenticator, Session } from '../access/authentication/authenticator.ts';
 import type { Authorizer } from '../access/authorization/authorizer.ts';
+import type { RateLimits } from '../access/limits/rate_limits.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
@@ -36,27 +36,20 @@ import { AlreadyForwarded, type RequestForwarding } from './forwarding/request_f
 import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './idempotency/keyed_calls.ts';
 import { keyOf } from './idempotency/replay.ts';
 import { expectedVersionFor, preconditionOf } from './preconditions.ts';
+import { type Authenticated, RequestAuthentication, refuseOtherSites, revoked } from './request_authentication.ts';
 import { type Call, CallActor, RequestContext, RequestContexts } from './request_context.ts';
-import { authorizationOf, misspelledHeader, readAfterHeader, readAfterOf, requestIdHeader } from './request_headers.ts';
+import { invalidRequestId, misspelledHeader, readAfterHeader, readAfterOf, requestIdOf } from './request_headers.ts';
 import { authorizationTarget, authorizedSegments, operationName, optionsResponse } from './route_metadata.ts';
 
 export type { CurrentRecord, RecordIdentity } from './idempotency/keyed_calls.ts';
 export type { Call } from './request_context.ts';
 
 /** The part of access control that the pipeline uses. */
-export interface RequestAuthorizer {
-  authenticate(authorization: string | undefined, address: string): Session | Promise<Session>;
-  isValid(session: Session): boolean;
+export interface RequestAuthorizer extends Pick<Authenticator, 'authenticate' | 'isValid'> {
   readonly authorizer: Pick<
     Authorizer,
     'authorize' | 'generation' | 'identityOf' | 'require' | 'record' | 'requireStillAllowed'
   >;
-}
-
-/** Throws RATE_LIMITED. */
-export interface Limits {
-  charge(principalId: string, address: string, cost: number): void;
-  chargeAddress(address: string, cost: number): void;
 }
 
 /** What this server knows of the changes of others on the same store. */
@@ -70,7 +63,7 @@ export interface FollowedChanges {
 export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Context> {
   readonly categories: readonly Category<Context>[];
   readonly access: RequestAuthorizer;
-  readonly limits: Limits;
+  readonly limits: RateLimits;
   readonly audit: Pick<AuditTrail, 'enqueue'>;
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly pageTokenKey: Uint8Array;
@@ -99,6 +92,7 @@ export class RequestPipeline<Context> {
   readonly #options: RequestPipelineOptions<Context>;
   readonly #routes: Routes<Context>;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
+  readonly #authentication: RequestAuthentication;
   readonly #running = new RequestContexts();
   readonly #failures: CallFailures;
   readonly #keyed: KeyedCalls<Context>;
@@ -107,6 +101,7 @@ export class RequestPipeline<Context> {
   constructor(options: RequestPipelineOptions<Context>) {
     this.#options = options;
     this.#routes = new Routes(options.categories);
+    this.#authentication = new RequestAuthentication(options);
     this.#failures = new CallFailures(options.observe);
     this.#keyed = new KeyedCalls(options, this.#failures);
     // Validators take 0.2 ms each to compile. They are compiled at first use, so that startup does not wait for a hundred of them.
@@ -161,7 +156,7 @@ export class RequestPipeline<Context> {
   /** Aborts running requests whose credentials are no longer valid. Call it every few seconds: some cannot be checked each time. */
   revalidate(): void {
     const check = (call: Authenticated, end: () => void) =>
-      this.#authenticateAgain(call)?.catch((error: unknown) => {
+      this.#authentication.authenticateAgain(call)?.catch((error: unknown) => {
         if (error instanceof Failure && error.code === 'UNAUTHENTICATED') end();
       });
     for (const call of this.#running.all) if (!call.revoked) check(call, () => call.revoke());
@@ -185,7 +180,7 @@ export class RequestPipeline<Context> {
     const actor = new CallActor(path.slice(1), randomUUID(), addressOf(incoming), path);
     try {
       if (needs === 'anyone') return limits.chargeAddress(actor.address, systemEndpointCost);
-      const { principal } = await this.#authenticate(incoming, actor.address);
+      const { principal } = await this.#authentication.authenticate(incoming, actor.address);
       actor.id = principal.id;
       actor.name = principal.name;
       limits.charge(principal.id, actor.address, systemEndpointCost);
@@ -221,7 +216,7 @@ export class RequestPipeline<Context> {
     // Credentials and rights may have been revoked on another server.
     const following = this.#options.changes.upToDate(readAfterOf(incoming));
     if (following) await following;
-    const authentication = this.#authenticate(incoming, actor.address);
+    const authentication = this.#authentication.authenticate(incoming, actor.address);
     const session = authentication instanceof Promise ? await authentication : authentication;
     progress.session = session;
     const { principal } = session;
@@ -252,7 +247,7 @@ export class RequestPipeline<Context> {
     if (key !== undefined) {
       const steps = {
         authorize: () => this.#authorizeHere(route, call, answer),
-        authenticateAgain: () => this.#authenticateAgain(call),
+        authenticateAgain: () => this.#authentication.authenticateAgain(call),
         requireQueueCapacity: () => this.#requireQueueCapacity(route, call),
         receive: () => this.#receive(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
@@ -359,23 +354,9 @@ export class RequestPipeline<Context> {
     const { changes, access } = this.#options;
     const following = changes.upToDate();
     if (following) return following.then(() => this.#authorizeAgain(route, call));
-    const authentication = this.#authenticateAgain(call);
+    const authentication = this.#authentication.authenticateAgain(call);
     if (authentication) return authentication.then(() => this.#authorize(route, call));
     return call.generation === access.authorizer.generation ? undefined : this.#authorize(route, call);
-  }
-
-  /**
-   * Undefined if the credentials are certainly valid. Otherwise they are checked as those of a new request, because they need not be the
-   * ones that have ended. Throws UNAUTHENTICATED.
-   */
-  #authenticateAgain(request: Authenticated): Promise<void> | undefined {
-    const { session, incoming, actor } = request;
-    if (this.#options.access.isValid(session)) return undefined;
-    return (async () => {
-      const current = await this.#sessionOf(incoming, actor.address);
-      if (!isDeepStrictEqual(current.principal, session.principal)) throw revoked();
-      request.session = current;
-    })();
   }
 
   /** Runs before the body is read, so that refusing a request on a busy server is cheap. */
@@ -415,29 +396,6 @@ export class RequestPipeline<Context> {
       () => listKeyOf(category),
       (key) => signPageToken(pageTokenKey, scope, key),
     );
-  }
-
-  /** Returns a promise only when a password hash or a signature must be computed. */
-  #authenticate(incoming: IncomingMessage, address: string): Session | Promise<Session> {
-    try {
-      const session = this.#sessionOf(incoming, address);
-      return session instanceof Promise ? session.catch((error: unknown) => this.#refused(address, error)) : session;
-    } catch (error) {
-      return this.#refused(address, error);
-    }
-  }
-
-  #sessionOf(incoming: IncomingMessage, address: string): Session | Promise<Session> {
-    const authorization = this.#options.forwarding?.authorizationOf(incoming) ?? authorizationOf(incoming);
-    if (authorization === null)
-      throw new Failure('UNAUTHENTICATED', 'the request has more than one Authorization header');
-    return this.#options.access.authenticate(authorization, address);
-  }
-
-  /** Failed authentication counts against the rate limit of the address; RATE_LIMITED takes precedence over the error. */
-  #refused(address: string, error: unknown): never {
-    this.#options.limits.chargeAddress(address, failedAuthenticationCost);
-    throw error;
   }
 
   /** Applied changes write their own audit records. This adds records for refusals and for changes that had no effect. */
@@ -498,16 +456,6 @@ export class RequestPipeline<Context> {
   }
 }
 
-/** The caller's request id, or a new one when it is missing or invalid. */
-export function requestIdOf(incoming: IncomingMessage): { readonly requestId: string; readonly isValid: boolean } {
-  const header = incoming.headers[requestIdHeader] as string | undefined;
-  const isValid = header === undefined || /^[\x21-\x7e]{1,128}$/.test(header);
-  return { requestId: header !== undefined && isValid ? header : randomUUID(), isValid };
-}
-
-export const invalidRequestId = () =>
-  new Failure('INVALID_REQUEST_ID', `${requestIdHeader} must be 1 to 128 visible ASCII characters`);
-
 /** Removes `expectedVersion` from the body: the pipeline checks it, not the handler. */
 function takeExpectedVersion<Context>(
   endpoint: Endpoint<Context>,
@@ -522,28 +470,6 @@ function takeExpectedVersion<Context>(
 function noBody(incoming: IncomingMessage, verb: string): undefined {
   if (!hasBody(incoming)) return undefined;
   throw new Failure('BODY_NOT_ALLOWED', `a ${verb === 'delete' ? 'DELETE' : 'GET'} does not accept a body`);
-}
-
-/**
- * Browsers send the credentials that they remember with requests from any page, and name the origin in Sec-Fetch-Site. Pages of other
- * sites must not use those credentials. Clients that are not browsers do not send this header.
- */
-export function refuseOtherSites({ headers }: IncomingMessage): void {
-  const site = headers['sec-fetch-site'];
-  if (site === 'same-origin' || site === 'none') return;
-  // Over plain HTTP, browsers send Sec-Fetch-Site to this machine only, but the origin with each request that changes something.
-  const { origin, authorization } = headers;
-  const mayBeRemembered = authorization === undefined || /^basic /i.test(authorization);
-  if (site === undefined && (origin === undefined || !mayBeRemembered || URL.parse(origin)?.host === headers.host))
-    return;
-  throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
-}
-
-/** A request under way. */
-interface Authenticated {
-  session: Session;
-  readonly incoming: IncomingMessage;
-  readonly actor: { readonly address: string };
 }
 
 interface RequestProgress<Context> {
@@ -561,8 +487,6 @@ const isOnPath = ({ on }: Permission): boolean => on === 'object' || on === 'par
 const readPermission = { privilege: 'read', on: 'object', orSelf: true } as const;
 /** Rate limit cost of a request to a system endpoint. */
 export const systemEndpointCost = 5;
-/** Rate limit cost of a failed authentication, charged to the address. */
-export const failedAuthenticationCost = 10;
 const refusals: ReadonlySet<Code> = new Set<Code>(['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED']);
 
 /** Whose senders are expected to retry soon. */
@@ -572,5 +496,4 @@ const refusedBeforeBody: ReadonlySet<Code | '0'> = new Set<Code>([
   'SERVER_BUSY',
 ]);
 
-const revoked = () => new Failure('UNAUTHENTICATED', 'the credentials are no longer valid');
 const anonymousActor = ({ action, requestId, address, target }: CallActor) => ({ action, requestId, address, target });

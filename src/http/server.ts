@@ -17,7 +17,8 @@ import { listenError } from './connection/listen_error.ts';
 import type { Transport } from './connection/transport.ts';
 import { SignInRequests } from './console/sign_in_requests.ts';
 import { FileCall, FileRequests } from './files.ts';
-import { type RequestPipeline, requestIdOf } from './request_pipeline.ts';
+import { requestIdOf } from './request_headers.ts';
+import type { RequestPipeline } from './request_pipeline.ts';
 import { ResponseWriter } from './response_writer.ts';
 import { commonHeaders, pageHeaders } from './security_headers.ts';
 

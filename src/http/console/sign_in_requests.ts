@@ -5,6 +5,7 @@ import type { AuditTrail } from '../../access/audit/audit_log.ts';
 import type { ConsoleTokens, SignInRequest } from '../../access/authentication/console_tokens.ts';
 import type { FailedLogins } from '../../access/authentication/failed_logins.ts';
 import type { OidcSignIn } from '../../access/authentication/oidc_sign_in.ts';
+import type { RateLimits } from '../../access/limits/rate_limits.ts';
 import type { Principal } from '../../model/principal.ts';
 import { type ApiResponse, successResponse } from '../../standard/envelope.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
@@ -12,15 +13,16 @@ import { parseJson } from '../../standard/json/parse_json.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { readBody } from '../bodies/body.ts';
 import { isLoopback } from '../connection/transport.ts';
+import { failedAuthenticationCost, refuseOtherSites } from '../request_authentication.ts';
 import { CallActor } from '../request_context.ts';
-import { failedAuthenticationCost, type Limits, refuseOtherSites, systemEndpointCost } from '../request_pipeline.ts';
+import { systemEndpointCost } from '../request_pipeline.ts';
 
 export interface SignInRequestsOptions {
   readonly consoleTokens: ConsoleTokens;
   readonly oidcSignIn: Pick<OidcSignIn, 'methods'>;
   readonly failedLogins: Pick<FailedLogins, 'beginAttempt' | 'recordFailure'>;
   readonly addressOf: (incoming: IncomingMessage) => string;
-  readonly limits: Pick<Limits, 'chargeAddress'>;
+  readonly limits: Pick<RateLimits, 'chargeAddress'>;
   readonly audit: Pick<AuditTrail, 'enqueue'>;
 }
 
