@@ -161,8 +161,7 @@ export class Backups {
     const { root, source } = definitions;
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === source ? [root] : [root, source]))
       throw new Failure('FORBIDDEN', 'the submitter may no longer read the object to back up');
-    const path = [{ category: 'warehouses', name: root.spec.warehouse }];
-    await authorizer.require(principal, 'use', { category: 'warehouses', path });
+    await authorizer.requireUse(principal, root.spec.warehouse);
     return definitions;
   }
 

@@ -191,8 +191,7 @@ export class Restores {
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const parent = category === 'databases' && catalog ? [{ category: 'catalogs', name: catalog.name }] : [];
     await authorizer.require(principal, 'create', { category: 'catalogs', path: parent });
-    const path = [{ category: 'warehouses', name: warehouse }];
-    await authorizer.require(principal, 'use', { category: 'warehouses', path });
+    await authorizer.requireUse(principal, warehouse);
   }
 
   /**

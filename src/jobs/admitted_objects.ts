@@ -62,8 +62,7 @@ async function withAdmitted<Chain extends readonly [CatalogObject<CatalogSpec>, 
       throw new Failure('CHANGE_IN_PROGRESS', 'the catalog was moved to another warehouse while the task waited');
     if (!authorizer.isAllowedOn(principal, privilege, 'catalogs', chain))
       throw forbidden(privilege, { category: 'catalogs', path: chain });
-    const path = [{ category: 'warehouses', name: warehouse }];
-    await authorizer.require(principal, 'use', { category: 'warehouses', path });
+    await authorizer.requireUse(principal, warehouse);
     return work(engine, chain);
   });
 }

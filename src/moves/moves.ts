@@ -285,9 +285,9 @@ export class Moves {
     if (!authorizer.isAllowedOn(principal, 'alter', 'catalogs', [root]))
       throw new Failure('FORBIDDEN', 'the submitter may no longer change the catalog');
     for (const warehouse of [root.spec.warehouse, request.warehouse]) {
-      const path = [{ category: 'warehouses', name: warehouse }];
-      await authorizer.require(principal, 'use', { category: 'warehouses', path });
-      if (!(await catalog.find(path))) throw objectNotFound('warehouses', warehouse, 'the warehouse no longer exists');
+      await authorizer.requireUse(principal, warehouse);
+      if (!(await catalog.find([{ category: 'warehouses', name: warehouse }])))
+        throw objectNotFound('warehouses', warehouse, 'the warehouse no longer exists');
     }
     return definitions;
   }

@@ -179,6 +179,12 @@ export class Authorizer {
     if (!(await this.isAllowed(principal, privilege, target))) throw forbidden(privilege, target);
   }
 
+  /** For statements and tasks that run in a warehouse. Throws FORBIDDEN. */
+  async requireUse(principal: Principal, warehouse: string): Promise<void> {
+    const path = [{ category: 'warehouses', name: warehouse }];
+    await this.require(principal, 'use', { category: 'warehouses', path });
+  }
+
   /** The ids of the objects of a path, which a rename does not change; the name where the catalog has no such object. */
   async identityOf(path: readonly Segment[]): Promise<string[]> {
     const steps = path.length === 0 ? emptyPath : await this.#options.resolvePath(path);

@@ -1,4 +1,5 @@
 // Assembles the parts of loads, into existing tables and into tables created for them.
+import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { FileStore } from '../../files/file_store.ts';
 import { type LoadParts, LoadPipeline } from './load_pipeline.ts';
@@ -8,6 +9,7 @@ import { type DefinitionConversions, NewTableLoads } from './new_table_loads.ts'
 
 type Options = Omit<LoadParts, 'files' | 'fileStore'> & {
   readonly catalog: Catalog;
+  readonly authorizer: Authorizer;
   readonly loading: Omit<LoadFileOptions, 'spoolDirectory' | 'files' | 'serverOfFile'>;
   readonly serverOfFile?: LoadFileOptions['serverOfFile'];
   readonly spoolDirectory: string;

@@ -3,7 +3,6 @@
 
 import { open, rm } from 'node:fs/promises';
 import type { Trail } from '../../access/audit/audit_log.ts';
-import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { AdmissionRequest } from '../../engines/admission.ts';
@@ -109,7 +108,6 @@ export interface LoadExecution {
 export interface LoadParts {
   readonly catalog: Pick<Catalog, 'requireNoOpenChange'>;
   readonly warehouses: Warehouses;
-  readonly authorizer: Authorizer;
   readonly trail: Trail;
   readonly keys: Pick<IdempotencyKeys, 'retainStep' | 'catalogOfStep'>;
   readonly observe: Observe;
@@ -188,11 +186,6 @@ export class LoadPipeline {
       throw invalidField('/compression', 'is not allowed with parquet, which is compressed internally');
     if (input.csv && format !== 'csv') throw invalidField('/csv', 'is only allowed with format csv');
     return { ...input, format, compression };
-  }
-
-  async requireUse(warehouse: string, principal: Principal): Promise<void> {
-    const path = [{ category: 'warehouses', name: warehouse }];
-    await this.#parts.authorizer.require(principal, 'use', { category: 'warehouses', path });
   }
 
   async requireCapability(warehouse: string, capability: EngineCapability): Promise<void> {

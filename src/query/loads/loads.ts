@@ -56,7 +56,7 @@ export class Loads {
   /** Returns the validated request of the task. */
   async request(path: readonly Segment[], input: LoadInput, principal: Principal): Promise<LoadRequest> {
     const [root, , table] = (await this.#catalog.require(path)) as Chain;
-    await this.#pipeline.requireUse(root.spec.warehouse, principal);
+    await this.#authorizer.requireUse(principal, root.spec.warehouse);
     if (input.mode === 'upsert') await this.#pipeline.requireCapability(root.spec.warehouse, 'upsert');
     const isLoaded = async (label: string) => (await this.#pipeline.findLabelTask(table.id, label)) !== undefined;
     const validated = await this.#pipeline.validate(root.spec.warehouse, input, principal, isLoaded);
@@ -109,7 +109,7 @@ export class Loads {
   async #authorize(request: LoadRequest, principal: Principal): Promise<Chain> {
     await this.#authorizer.require(principal, 'write', { category: 'catalogs', path: request.path });
     const chain = (await this.#catalog.require(request.path)) as Chain;
-    await this.#pipeline.requireUse(chain[0].spec.warehouse, principal);
+    await this.#authorizer.requireUse(principal, chain[0].spec.warehouse);
     const [, , table] = chain;
     // The name may have been another table's a moment ago.
     if (!this.#authorizer.isAllowedOn(principal, 'write', 'catalogs', chain))

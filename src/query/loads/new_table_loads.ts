@@ -109,9 +109,9 @@ export class NewTableLoads {
 
   /** Returns the validated request of the task. */
   async request(path: readonly Segment[], input: NewTableInput, principal: Principal): Promise<NewTableRequest> {
-    const { catalog, pipeline } = this.#parts;
+    const { catalog, authorizer, pipeline } = this.#parts;
     const [root, database] = (await catalog.require(path)) as Parents;
-    await pipeline.requireUse(root.spec.warehouse, principal);
+    await authorizer.requireUse(principal, root.spec.warehouse);
     const isLoaded = async () =>
       !input.inferOnly && (await this.findLabelled({ ...input, path, databaseId: database.id })) !== undefined;
     const validated = await pipeline.validate(root.spec.warehouse, input, principal, isLoaded);
@@ -246,9 +246,8 @@ export class NewTableLoads {
   }
 
   async #requireSame(request: NewTableRequest, principal: Principal): Promise<Parents> {
-    const { pipeline } = this.#parts;
     const parents = await this.#parents(request);
-    await pipeline.requireUse(parents[0].spec.warehouse, principal);
+    await this.#parts.authorizer.requireUse(principal, parents[0].spec.warehouse);
     if (parents[1].id === request.databaseId) return parents;
     throw objectNotFound('databases', parents[1].name, 'the database of the new table no longer exists');
   }

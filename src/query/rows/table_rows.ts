@@ -100,7 +100,7 @@ export class TableRows {
     const start = page.after === undefined ? undefined : parsePosition(page.after);
     for (let attempt = 1; ; attempt++) {
       const chain = (await this.#catalog.require(path)) as TableChain;
-      await this.#requireWarehouse(chain[0], caller);
+      await this.#authorizer.requireUse(caller.principal, chain[0].spec.warehouse);
       const before = await this.#numbering(chain, caller);
       if (start && !sharesMark(start.numbering, before))
         throw new Failure(
@@ -157,7 +157,7 @@ export class TableRows {
     const chain = (await this.#catalog.require(path)) as TableChain;
     if (!this.#authorizer.isAllowedOn(caller.principal, 'write', 'catalogs', chain))
       throw forbidden('write', { category: 'catalogs', path });
-    await this.#requireWarehouse(chain[0], caller);
+    await this.#authorizer.requireUse(caller.principal, chain[0].spec.warehouse);
     return chain;
   }
 
@@ -167,11 +167,6 @@ export class TableRows {
     const [, , { id, version }] = chain;
     if (current[2].version !== version || current.some((object, n) => object.id !== chain[n]?.id))
       throw new ObjectChanged(id);
-  }
-
-  async #requireWarehouse(root: CatalogObject<CatalogSpec>, { principal }: Caller): Promise<void> {
-    const path = [{ category: 'warehouses', name: root.spec.warehouse }];
-    await this.#authorizer.require(principal, 'use', { category: 'warehouses', path });
   }
 
   async #requireReplica(warehouse: string, table: string): Promise<void> {

@@ -193,9 +193,7 @@ export class Queries {
     const { authorizer, warehouses } = this.#options;
     const { generation } = authorizer;
     return warehouses.admit(warehouse, request, async (...admitted) => {
-      const path = [{ category: 'warehouses', name: warehouse }];
-      if (authorizer.generation !== generation)
-        await authorizer.require(request.principal, 'use', { category: 'warehouses', path });
+      if (authorizer.generation !== generation) await authorizer.requireUse(request.principal, warehouse);
       return work(...admitted);
     });
   }

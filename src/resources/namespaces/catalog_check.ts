@@ -1,16 +1,16 @@
 // The handler of `check` of a catalog: checks it while it is in use.
 import type { catalogsApi } from '../../api/namespaces/catalogs.ts';
 import { type CheckRequest, checkCatalogTask } from '../../jobs/check_catalog.ts';
-import { segment, uriOf } from '../../standard/paths.ts';
+import { uriOf } from '../../standard/paths.ts';
 import type { HandlersOf } from '../records/handler_context.ts';
-import { requirePrivilege } from '../records/permissions.ts';
+import { requireUse } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
 import { accepted } from '../records/task_record.ts';
 
 export const checkCatalog: HandlersOf<typeof catalogsApi>['check'] = async ({ segments, body }, context) => {
   const options = await taskOptions(body, context);
   const [catalog] = await context.catalog.require(segments);
-  await requirePrivilege('use', [segment('warehouses', catalog.spec.warehouse)], context);
+  await requireUse(catalog.spec.warehouse, context);
   const { actor, principal, version } = context.call;
   const request: CheckRequest = { objectId: catalog.id };
   const task = await context.tasks.submit({

@@ -3,9 +3,9 @@ import type { catalogsApi } from '../../api/namespaces/catalogs.ts';
 import { pauseSecondsDefault, retainSecondsDefault, roundsMaxDefault } from '../../api/namespaces/move_catalog.ts';
 import type { MoveRequest } from '../../moves/move_plan.ts';
 import { moveCatalogTask } from '../../moves/moves.ts';
-import { segment, uriOf } from '../../standard/paths.ts';
+import { uriOf } from '../../standard/paths.ts';
 import type { HandlersOf } from '../records/handler_context.ts';
-import { requirePrivilege, requireWarehouse } from '../records/permissions.ts';
+import { requireUse, requireWarehouse } from '../records/permissions.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
 import { accepted, acceptedTask } from '../records/task_record.ts';
 
@@ -14,7 +14,7 @@ export const moveCatalog: HandlersOf<typeof catalogsApi>['move'] = async ({ segm
   const [object] = await context.catalog.require(segments);
   const from = object.spec.warehouse;
   const { warehouse } = asked;
-  await requirePrivilege('use', [segment('warehouses', from)], context);
+  await requireUse(from, context);
   await requireWarehouse(warehouse, context);
   await context.moves.requirePossible(from, warehouse);
   const request: MoveRequest = {

@@ -20,11 +20,15 @@ export async function requireOnCollection(privilege: Privilege, category: string
   await context.access.authorizer.require(context.call.principal, privilege, { category, path: [] });
 }
 
+/** For what runs in a warehouse. Throws FORBIDDEN. */
+export async function requireUse(warehouse: string, { access, call }: Caller): Promise<void> {
+  await access.authorizer.requireUse(call.principal, warehouse);
+}
+
 /** Throws FORBIDDEN, and INVALID_PARAMETER if there is no such warehouse. */
 export async function requireWarehouse(name: string, context: Caller & Pick<Context, 'catalog'>): Promise<void> {
-  const path = [segment('warehouses', name)];
-  await requirePrivilege('use', path, context);
-  if (!(await context.catalog.find(path)))
+  await requireUse(name, context);
+  if (!(await context.catalog.find([segment('warehouses', name)])))
     throw invalidParameter(
       '/warehouse',
       'exists',

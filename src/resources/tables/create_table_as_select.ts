@@ -8,10 +8,10 @@ import type { TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { segment, uriOf } from '../../standard/paths.ts';
+import { uriOf } from '../../standard/paths.ts';
 import { describe } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
-import { requirePrivilege } from '../records/permissions.ts';
+import { requireUse } from '../records/permissions.ts';
 import {
   splitTaskOptions,
   type TaskBody,
@@ -134,7 +134,7 @@ async function createFilled(
   const [root, database] = parents;
   const { priority, after, notify, waitSeconds } = options;
   const { warehouse } = root.spec;
-  await requirePrivilege('use', [segment('warehouses', warehouse)], context);
+  await requireUse(warehouse, context);
   const request = await tableRequest(parents, name, spec, options.owner, options.ifExists, context);
   const table = tableRef([root, database, { name }]);
   const names = { catalog: root.name, database: database.name };

@@ -3,9 +3,9 @@ import type { tablesApi } from '../../api/tables/tables.ts';
 import { checksumTableTask } from '../../jobs/checksum_table.ts';
 import { optimizeTableTask } from '../../jobs/optimize_table.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
-import { segment, uriOf } from '../../standard/paths.ts';
+import { uriOf } from '../../standard/paths.ts';
 import type { Context, HandlersOf } from '../records/handler_context.ts';
-import { requirePrivilege } from '../records/permissions.ts';
+import { requireUse } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
 import { accepted } from '../records/task_record.ts';
 
@@ -16,7 +16,7 @@ const submitting =
   async ({ segments, body }: Pick<Input, 'segments' | 'body'>, context: Context): Promise<Accepted<Type>> => {
     const options = await taskOptions(body, context);
     const [root, , table] = await context.catalog.require(segments);
-    await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
+    await requireUse(root.spec.warehouse, context);
     const { actor, principal, version } = context.call;
     const task = await context.tasks.submit({
       type,

@@ -7,10 +7,10 @@ import type { BuiltStatement, StatementParameters, TableWrite } from '../../engi
 import { escapePointer } from '../../model/values/json_pointer.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { segment, uriOf } from '../../standard/paths.ts';
+import { uriOf } from '../../standard/paths.ts';
 import type { Context, HandlersOf } from '../records/handler_context.ts';
 import { done } from '../records/outcomes.ts';
-import { requirePrivilege } from '../records/permissions.ts';
+import { requireUse } from '../records/permissions.ts';
 import { requireQueueCapacity, splitTaskOptions, type TaskBody, waitSecondsOf } from '../records/task_fields.ts';
 import { accepted } from '../records/task_record.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
@@ -34,7 +34,7 @@ async function written(
   const { request, options } = await splitTaskOptions(sent, context);
   const chain = await context.catalog.require(path);
   const [root, database, table] = chain;
-  await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
+  await requireUse(root.spec.warehouse, context);
   const write = writeOf(chain);
   const statement = await (await context.warehouses.use(root.spec.warehouse)).buildStatement(write);
   const answer = await context.submitter

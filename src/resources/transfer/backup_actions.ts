@@ -13,7 +13,7 @@ import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import type { Context } from '../records/handler_context.ts';
-import { requirePrivilege, requireUnreserved, requireWarehouse } from '../records/permissions.ts';
+import { requireUnreserved, requireUse, requireWarehouse } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
 import { accepted, acceptedTask } from '../records/task_record.ts';
 import { storeFolderOf } from './object_store_fields.ts';
@@ -38,7 +38,7 @@ export const backupHandlers: SharedHandlers<ReturnType<typeof backupApi>, Contex
     const chain = await context.catalog.require(segments);
     const [root] = chain;
     const { id: objectId } = chain.at(-1) ?? root;
-    await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
+    await requireUse(root.spec.warehouse, context);
     const { target: destination, credentials } = targetOf(body.to);
     const { principal, actor, version } = context.call;
     const request: BackupRequest = { objectId, to: destination };
@@ -72,7 +72,7 @@ export const restoreDatabase: SharedHandlers<typeof restoreDatabaseApi, Context,
   restore: async ({ segments, body }, context) => {
     const [root] = await context.catalog.require(segments);
     const { warehouse } = root.spec;
-    await requirePrivilege('use', [segment('warehouses', warehouse)], context);
+    await requireUse(warehouse, context);
     const catalog = { id: root.id, name: root.name };
     const database = { catalog, database: body.name };
     return submitRestore(body, context, {

@@ -7,10 +7,10 @@ import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { ExportTarget } from '../../query/exports/export_targets.ts';
 import type { ExportRequest } from '../../query/exports/exports.ts';
 import { invalidParameter } from '../../standard/failure.ts';
-import { type Segment, segment, uriOf } from '../../standard/paths.ts';
+import { type Segment, uriOf } from '../../standard/paths.ts';
 import { fileFormatOf, requireFormat } from '../records/file_format.ts';
 import type { Context } from '../records/handler_context.ts';
-import { requirePrivilege } from '../records/permissions.ts';
+import { requireUse } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
 import { accepted } from '../records/task_record.ts';
 import { storeFolderOf } from './object_store_fields.ts';
@@ -54,7 +54,7 @@ async function submitted(
   const { numbers = 'number', fileBytesMax } = body;
   requireFormat(body.numbers === undefined || body.format === 'ndjson', '/numbers', body.format);
   const [{ spec }] = await context.catalog.require([root]);
-  await requirePrivilege('use', [segment('warehouses', spec.warehouse)], context);
+  await requireUse(spec.warehouse, context);
   const { to, credentials } = targetOf(body.to);
   const request = {
     ...query,
