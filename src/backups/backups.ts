@@ -156,7 +156,7 @@ export class Backups {
   /** Rights are checked again, because the task may have waited. */
   async #authorize(objectId: string, principal: Principal): Promise<SourceDefinitions> {
     const { catalog, authorizer, directory, metadataCategories } = this.#parts;
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    directory.requireActive(principal);
     const definitions = await readDefinitions(catalog, objectId, metadataCategories);
     const { root, source } = definitions;
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === source ? [root] : [root, source]))

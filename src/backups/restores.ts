@@ -188,7 +188,7 @@ export class Restores {
   /** Rights are checked again, because the task may have waited, also for its warehouse. */
   async #authorize({ category, catalog, warehouse }: RestoreRequest, principal: Principal): Promise<void> {
     const { authorizer, directory } = this.#parts;
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    directory.requireActive(principal);
     const parent = category === 'databases' && catalog ? [{ category: 'catalogs', name: catalog.name }] : [];
     await authorizer.require(principal, 'create', { category: 'catalogs', path: parent });
     await authorizer.requireUse(principal, warehouse);

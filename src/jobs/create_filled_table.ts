@@ -5,7 +5,6 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Queries, QueryRequest } from '../query/statements/queries.ts';
-import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';
 import { storeStatistics } from './new_table_statistics.ts';
 
@@ -41,9 +40,7 @@ export function createFilledTableKind(parts: {
       const object = await parts.catalog.runCreation(taskId, {
         signal,
         fill: async () => {
-          // A user who was disabled meanwhile must not continue.
-          if (!parts.directory.isActive(principal))
-            throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+          parts.directory.requireActive(principal);
           const caller = { principal, actor, signal, progress, step: taskId, taskId };
           const { result } = await parts.queries.run(fill, caller);
           rowCount = result.rowCount;

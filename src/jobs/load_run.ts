@@ -68,7 +68,7 @@ export async function runLoad<T>(
 ): Promise<T> {
   const { taskId, principal, target } = task;
   try {
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    directory.requireActive(principal);
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
     const sealed = task.request.source.s3 ? await secrets.get(secretName(taskId)) : undefined;
     const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);

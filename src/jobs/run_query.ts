@@ -54,8 +54,7 @@ async function runStatement<R>(
   { signal, progress }: TaskContext,
   toResult: (run: QueryRun) => Promise<R>,
 ): Promise<R> {
-  // A user who was disabled meanwhile must not continue.
-  if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+  directory.requireActive(principal);
   const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
   try {
     if (request.streamed)

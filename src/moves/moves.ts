@@ -279,7 +279,7 @@ export class Moves {
   /** Rights are checked again each time, because the task may have waited. Throws FORBIDDEN, OBJECT_NOT_FOUND. */
   async #definitions(objectId: string, { principal, request }: TaskRecord<'move_catalog'>): Promise<SourceDefinitions> {
     const { catalog, authorizer, directory, metadataCategories } = this.#parts;
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    directory.requireActive(principal);
     const definitions = await readDefinitions(catalog, objectId, metadataCategories);
     const { root } = definitions;
     if (!authorizer.isAllowedOn(principal, 'alter', 'catalogs', [root]))

@@ -2,6 +2,7 @@
 // the store. The rights of a principal are computed here, once for each change of rights.
 
 import type { Principal, Scope } from '../../model/principal.ts';
+import { Failure } from '../../standard/failure.ts';
 import type { Change, ChangedObject, GrantChange, ObjectChange, TokenChange } from '../../store/changes/change.ts';
 import type { Store } from '../../store/store.ts';
 import { DirectoryLoader } from './directory_loader.ts';
@@ -123,6 +124,11 @@ export class Directory {
   isActive(principal: Principal): boolean {
     const user = this.users.get(principal.id);
     return user !== undefined && (user.spec.disabled !== true || user.id === rootUserId);
+  }
+
+  /** Of a task, which may have waited since it was submitted. Throws FORBIDDEN. */
+  requireActive(submitter: Principal): void {
+    if (!this.isActive(submitter)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
   }
 
   /** Without regard to the scopes of a token. See `rightsOfScopes`. */

@@ -174,7 +174,7 @@ export class ServerBackups {
   /** Rights are checked again, because the task may have waited. Throws FORBIDDEN. */
   async #authorize(principal: Principal): Promise<void> {
     const { directory, authorizer } = this.#parts;
-    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    directory.requireActive(principal);
     await authorizer.require(principal, 'own', { category: serverBackupsCategory, path: [] });
   }
 

@@ -94,8 +94,7 @@ export class Exports {
 
   async run(task: TaskRecord<'export'>, { signal, progress, isRetry, requireHeld }: TaskContext): Promise<Manifest> {
     const { taskId, principal, target } = task;
-    if (!this.#options.directory.isActive(principal))
-      throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    this.#options.directory.requireActive(principal);
     const destination = await this.#open(task, requireHeld);
     try {
       // The first attempt has nothing to remove, and credentials that only allow writing could not list the folder.
