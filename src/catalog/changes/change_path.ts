@@ -41,10 +41,3 @@ export function changePath(change: Change): readonly string[] {
   if ('view' in change) return [change.view.catalog.name, change.view.database, change.view.view];
   return [change.table.catalog.name, change.table.database, change.table.table];
 }
-
-/** The catalog in whose file the engine records the step of the change. */
-export function changeCatalog(change: Change): { readonly id: string; readonly name: string } {
-  if ('catalog' in change) return change.catalog;
-  if ('database' in change) return change.database.catalog;
-  return 'view' in change ? change.view.catalog : change.table.catalog;
-}

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import type { Selectable } from 'kysely';
-import type { Change } from '../../engines/port/changes.ts';
+import { type Change, catalogOf } from '../../engines/port/changes.ts';
 import type { Applied } from '../../engines/port/views.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';
@@ -16,7 +16,6 @@ import { afterCommit } from '../../store/transactions.ts';
 import type { CatalogObject, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
-import { changeCatalog } from './change_path.ts';
 import { insertChildren } from './insert_children.ts';
 import { takenOver } from './intent_leases.ts';
 import { appendChange, appendRemoval, noteRelocated } from './object_changes.ts';
@@ -237,7 +236,7 @@ async function recordSpentStep(tx: Tx, intent: IntentRow, step: string): Promise
     .values({
       step,
       warehouse: intent.warehouse,
-      catalog_id: changeCatalog(changeOf(intent)).id,
+      catalog_id: catalogOf(changeOf(intent)).id,
       object_id: intent.object_id,
       task_id: intent.task_id,
       not_before: null,

@@ -1,7 +1,7 @@
 // Soft delete: how a drop, an undrop and a purge end. While a dropped object is retained, its row and those of its contents are in state
 // `dropped`, its name is free, and its grants remain, because they refer to its id.
 import { sql } from 'kysely';
-import type { Change, DroppedTable } from '../../engines/port/changes.ts';
+import { type Change, catalogOf, type DroppedTable } from '../../engines/port/changes.ts';
 import type { Applied } from '../../engines/port/views.ts';
 import { foldName } from '../../model/names.ts';
 import type { Code } from '../../standard/codes.ts';
@@ -11,7 +11,6 @@ import type { CatalogObject, DroppedChildren } from '../object.ts';
 import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
 import { idsPerQueryMax } from '../statements.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
-import { changeCatalog } from './change_path.ts';
 import { applyStep, limitedBy } from './engine_step.ts';
 import {
   actorOf,
@@ -165,7 +164,7 @@ async function commitUndrop(
     await setStateBelow(tx, id, 'dropped', 'ready');
     if (task_id !== null) {
       // If the task runs again after a crash, it finds here that its work is done.
-      const catalog_id = changeCatalog(changeOf(intent)).id;
+      const catalog_id = catalogOf(changeOf(intent)).id;
       await tx
         .insertInto('spent_steps')
         .values({ step: intent.id, warehouse, catalog_id, object_id: id, task_id, not_before: null })

@@ -1,9 +1,8 @@
 // The effects of a change on dependent views, recorded in the transaction that ends the change: changed columns, and views that were or
 // could not be restored together with their database or catalog.
-import type { Change } from '../../engines/port/changes.ts';
+import { type Change, catalogOf } from '../../engines/port/changes.ts';
 import type { Applied, DependentView } from '../../engines/port/views.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
-import { changeCatalog } from './change_path.ts';
 import { changeOf, type IntentRow, updateViewColumns } from './intents.ts';
 import { droppedName } from './object_names.ts';
 import { dependentViewChains, recordSourcesByName } from './view_dependencies.ts';
@@ -60,7 +59,7 @@ async function keepDropped(
   change: Change,
   { warehouse, dropped_at, dropped_by, purge_at }: DropRecord,
 ): Promise<string> {
-  const purge: Change = { kind: 'purge', catalog: changeCatalog(change), hidden: [], databases: [] };
+  const purge: Change = { kind: 'purge', catalog: catalogOf(change), hidden: [], databases: [] };
   const { name } = await tx
     .updateTable('objects')
     .set({ state: 'dropped', folded_name: droppedName(id) })

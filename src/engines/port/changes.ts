@@ -112,5 +112,11 @@ export type Change =
   | { readonly kind: 'renameView'; readonly view: ViewRef; readonly newName: string; readonly sql: string }
   | { readonly kind: 'dropView'; readonly view: ViewRef };
 
+export function catalogOf(change: Change): CatalogRef {
+  if ('catalog' in change) return change.catalog;
+  if ('database' in change) return change.database.catalog;
+  return 'table' in change ? change.table.catalog : change.view.catalog;
+}
+
 /** How a change is carried out: instantly, or by rewriting the data of the table (which belongs in a task). */
 export type ChangeCost = 'instant' | 'rewrite';

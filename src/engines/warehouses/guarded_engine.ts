@@ -7,7 +7,7 @@ import { type CatalogGuard, catalogDamaged } from '../catalog_guard.ts';
 import { type CatalogWrites, longest, type WrittenTable } from '../copies/catalog_writes.ts';
 import type { WriteFence } from '../copies/write_fence.ts';
 import { engineWith } from '../derived_engine.ts';
-import type { Change } from '../port/changes.ts';
+import { type Change, catalogOf } from '../port/changes.ts';
 import type { EngineWarehouse } from '../port/engine.ts';
 import type { CatalogRef, TableName, TableRef } from '../port/refs.ts';
 import type { WriteGate } from './write_gate.ts';
@@ -27,12 +27,6 @@ const allowedOnFullDisk: ReadonlySet<Change['kind']> = new Set([
 
 /** Changes that detach the catalog and therefore do not need an intact file. */
 const detachingChanges: ReadonlySet<Change['kind']> = new Set(['dropCatalog', 'hideCatalog']);
-
-export function catalogOf(change: Change): CatalogRef {
-  if ('catalog' in change) return change.catalog;
-  if ('database' in change) return change.database.catalog;
-  return 'table' in change ? change.table.catalog : change.view.catalog;
-}
 
 export interface GuardedOptions {
   readonly engine: EngineWarehouse;

@@ -1,9 +1,9 @@
 // Changes of catalogs, databases, tables and views. They are made on every server one by one, each step so that it does nothing when it is
 // repeated: a change that a lost server interrupts is carried to its end by its repetition.
 import { withOutcome } from '../../../standard/failure.ts';
-import type { Change, ChangeCost } from '../../port/changes.ts';
+import { type Change, type ChangeCost, catalogOf } from '../../port/changes.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
-import type { CatalogRef, TableRef } from '../../port/refs.ts';
+import type { TableRef } from '../../port/refs.ts';
 import type { Applied, AppliedView } from '../../port/views.ts';
 import { lacksTableFailure } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
@@ -50,12 +50,6 @@ export const changesOf = (context: WarehouseContext): ChangeMethods => ({
   // Steps end by their age, which is longer than a call can be late.
   forget: async () => undefined,
 });
-
-function catalogOf(change: Change): CatalogRef {
-  if ('catalog' in change) return change.catalog;
-  if ('database' in change) return change.database.catalog;
-  return 'table' in change ? change.table.catalog : change.view.catalog;
-}
 
 /** Of the rows that the change moves, removes or gives another form, unless it drops them. */
 function placeChangedBy(change: Change): PendingSearch['place'] {
