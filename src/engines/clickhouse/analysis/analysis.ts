@@ -4,6 +4,7 @@ import { Admission, type AdmissionLimits } from '../../admission.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
 import type { TableRef } from '../../port/refs.ts';
 import { type ExecuteOptions, StaleAnalysis, type Statement } from '../../port/statements.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import { requireTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
@@ -15,7 +16,6 @@ import {
   type RememberedStatement,
 } from '../query/bound_statement.ts';
 import { parseCreateView } from '../sql/parse_create_view.ts';
-import { sqlInvalid } from '../sql/sql_failures.ts';
 import { scanTableNames } from '../sql/table_names.ts';
 import { tokensOf } from '../sql/tokens.ts';
 import { buildStatement } from './build_statement.ts';

@@ -2,6 +2,7 @@
 // analyzed like any other afterwards.
 import type { TableRef } from '../../port/refs.ts';
 import type { BuiltStatement, SqlFragment, TableWrite } from '../../port/statements.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import { failureIn, notSingle, writtenStatement } from '../../sql/written_statement.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
@@ -9,7 +10,6 @@ import { quoteIdentifier } from '../sql/identifiers.ts';
 import { RewrittenStatement } from '../sql/rewrite_query.ts';
 import { joinTexts } from '../sql/rewritten_text.ts';
 import { statementFailure } from '../sql/server_errors.ts';
-import { sqlInvalid } from '../sql/sql_failures.ts';
 import { readShape } from '../sql/statement_shape.ts';
 import { scanTableNames } from '../sql/table_names.ts';
 import { type Token, tokensOf } from '../sql/tokens.ts';

@@ -2,9 +2,9 @@
 import { formatType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { ParsedCreateTable } from '../../port/statements.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { parseCreateTable as parse } from '../sql/parse_create_table.ts';
-import { sqlInvalid } from '../sql/sql_failures.ts';
 import { checkDefault } from './default_expression.ts';
 
 /** Throws SQL_INVALID or SQL_NOT_SUPPORTED. */

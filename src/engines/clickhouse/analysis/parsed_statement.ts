@@ -1,7 +1,7 @@
 // A statement of a caller before anything on the servers is known: its tokens, its form and the names in it.
 import type { TableName } from '../../port/refs.ts';
 import type { Statement } from '../../port/statements.ts';
-import { sqlInvalid } from '../sql/sql_failures.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import { readShape, type StatementShape } from '../sql/statement_shape.ts';
 import { type NamedTable, type ScannedNames, scanTableNames } from '../sql/table_names.ts';
 import { type Token, tokensOf } from '../sql/tokens.ts';

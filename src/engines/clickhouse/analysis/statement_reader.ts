@@ -4,12 +4,13 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { TableName } from '../../port/refs.ts';
 import type { Statement, StatementAnalysis } from '../../port/statements.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import { commonTablePrefix, RewrittenStatement } from '../sql/rewrite_query.ts';
 import type { RewrittenText } from '../sql/rewritten_text.ts';
 import { statementFailure } from '../sql/server_errors.ts';
-import { forbiddenFunction, sqlInvalid } from '../sql/sql_failures.ts';
+import { forbiddenFunction } from '../sql/sql_failures.ts';
 import { statementLimits } from '../sql/statement_limits.ts';
 import type { StatementShape } from '../sql/statement_shape.ts';
 import type { NamedTable } from '../sql/table_names.ts';

@@ -2,11 +2,11 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { Statement } from '../../port/statements.ts';
 import type { ViewSource } from '../../port/views.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import type { BoundColumn } from '../query/bound_statement.ts';
 import { foldedName } from '../sql/identifiers.ts';
-import { sqlInvalid } from '../sql/sql_failures.ts';
 import { describeQuery, readerOf, sourcesOf } from './described_query.ts';
 import { keyOf } from './stored_objects.ts';
 

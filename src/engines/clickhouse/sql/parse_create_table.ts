@@ -3,7 +3,7 @@ import type { ColumnDefinition } from '../../../model/records.ts';
 import { type LogicalType, parseType, TypeSyntaxError } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { ParsedCreateTable } from '../../port/statements.ts';
-import { sqlInvalid } from './sql_failures.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import { statementLimits } from './statement_limits.ts';
 import { isName, nameOf, type Token, tokensOf, upperWord } from './tokens.ts';
 

@@ -1,8 +1,8 @@
 // Parses CREATE VIEW up to AS. The query after AS is checked like any other (analysis/statement_reader.ts).
 import type { ParsedCreateView } from '../../port/views.ts';
 import { columnNames, type NameTokens, parsedView, refuseModifiers } from '../../sql/create_view.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import { quoteIdentifier } from './identifiers.ts';
-import { sqlInvalid } from './sql_failures.ts';
 import { isName, nameOf, type Token, tokensOf, upperWord } from './tokens.ts';
 
 const modifierWords = new Set([

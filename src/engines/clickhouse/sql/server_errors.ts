@@ -1,9 +1,9 @@
 // Turns an error of a server about a statement into the failure for the caller: in the caller's names, with the line and column in the
 // caller's text.
 import { Failure } from '../../../standard/failure.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import { ClickHouseError, callerMessage, serverFailure } from '../connection/clickhouse_error.ts';
 import type { RewrittenText } from './rewritten_text.ts';
-import { sqlInvalid } from './sql_failures.ts';
 import { isName, nameOf, type Token } from './tokens.ts';
 
 export interface SentText {

@@ -1,15 +1,6 @@
-// Failures about the texts of callers, with the line and column.
+// Failures about the statements of callers that are not offered.
 import { Failure } from '../../../standard/failure.ts';
 import { replacementsOfService } from '../../sql/refused_statements.ts';
-
-/** SQL_INVALID with line and column, both from 1, in characters. `offset`: into the text, in UTF-16 units; undefined if unknown. */
-export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
-  const before = sql.slice(0, offset ?? 0);
-  const line = before.split('\n').length;
-  const column = [...before.slice(before.lastIndexOf('\n') + 1)].length + 1;
-  const where = offset === undefined ? '' : ` (line ${line}, column ${column})`;
-  return new Failure('SQL_INVALID', `${message}${where}`, { line, column, engineMessage: message });
-}
 
 /** The endpoint to use instead of each refused statement. */
 const replacements: readonly (readonly [RegExp, string])[] = [

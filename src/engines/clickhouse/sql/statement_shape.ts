@@ -1,7 +1,8 @@
 // Reads the outer form of a statement: a query, or the table, columns and expressions of an INSERT, UPDATE or DELETE. The server never gets
 // the text of a statement that writes, only one that is built from these parts, so that no other clause can be in it.
 
-import { refusedStatement, sqlInvalid } from './sql_failures.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
+import { refusedStatement } from './sql_failures.ts';
 import type { NamedTable } from './table_names.ts';
 import { isName, matchingBrackets, nameOf, type Token, upperWord } from './tokens.ts';
 

@@ -1,7 +1,7 @@
 // Splits the SQL of callers into tokens, as ClickHouse's lexer does. What that lexer could read in another way than this one is refused, so
 // that both agree on every text that passes: heredocs, escapes in quoted names, typographic quotation marks, `{` and comments with `#`.
 import { Failure } from '../../../standard/failure.ts';
-import { sqlInvalid } from './sql_failures.ts';
+import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import { statementLimits } from './statement_limits.ts';
 
 export type TokenKind = 'word' | 'quoted' | 'string' | 'number' | 'parameter' | 'symbol';

@@ -2,17 +2,12 @@
 // operators, and the position in the caller's text.
 import { Failure } from '../../../standard/failure.ts';
 import { replacementsOfService } from '../../sql/refused_statements.ts';
+import { sqlInvalid as sqlInvalidAt } from '../../sql/sql_invalid.ts';
 import { checkpointFault, damageInError } from '../storage/catalog_damage.ts';
 
-/** SQL_INVALID with line and column, both from 1, in characters. `offset`: into the text, in UTF-16 units; undefined if unknown. */
-export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
-  const engineMessage = cleaned(message);
-  const before = sql.slice(0, offset ?? 0);
-  const line = before.split('\n').length;
-  const column = [...before.slice(before.lastIndexOf('\n') + 1)].length + 1;
-  const where = offset === undefined ? '' : ` (line ${line}, column ${column})`;
-  return new Failure('SQL_INVALID', `${engineMessage}${where}`, { line, column, engineMessage });
-}
+/** SQL_INVALID, with what the engine says. `offset`: into the text, in UTF-16 units; undefined if unknown. */
+export const sqlInvalid = (message: string, sql: string, offset: number | undefined): Failure =>
+  sqlInvalidAt(cleaned(message), sql, offset);
 
 /** The endpoint to use instead of each refused statement. */
 const replacements: readonly (readonly [RegExp, string])[] = [
