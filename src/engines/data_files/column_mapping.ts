@@ -1,7 +1,8 @@
 // Maps the columns of a file to the columns of a table: by name, or as the caller specifies.
 import { foldName } from '../../model/names.ts';
 import type { ColumnDefinition, TableDefinition } from '../../model/records.ts';
-import type { DataFile, LoadColumn } from '../port/load.ts';
+import type { LogicalType } from '../../model/types.ts';
+import type { DataFile, InferColumn, LoadColumn } from '../port/load.ts';
 import { dataInvalid, invalidColumns } from './load_failures.ts';
 
 /** A column of the table and where its value comes from. `Source`: a column of a file, as the engine describes it. */
@@ -19,15 +20,32 @@ interface MappedFile<Source> {
   readonly missing: (name: string) => Source;
 }
 
-/** The names of the columns of a file without a header, if the load refers to them by position only. */
-export const namesByPosition = (columns: readonly LoadColumn[]): readonly string[] =>
-  columns.every(({ source, expression }) => source === undefined && expression === undefined)
-    ? columns.map(({ name }) => name)
-    : [];
-
 export function byName<T extends { readonly name: string }>(all: readonly T[]): (name: string) => T | undefined {
   const folded = new Map(all.map((column) => [foldName(column.name), column]));
   return (name) => folded.get(foldName(name));
+}
+
+/** Without the columns that the file does not have. */
+export function loadedColumns(
+  fileColumns: readonly { readonly name: string }[],
+  columns: readonly InferColumn[],
+): LoadColumn[] {
+  const inFile = byName(fileColumns);
+  return columns
+    .filter(({ name, source, expression }) => expression !== undefined || inFile(source ?? name))
+    .map(({ name, source, expression }) => ({ name, source, expression }));
+}
+
+/** `types`: by the name of the column in the file. Throws INVALID_PARAMETER if the file lacks one of them. */
+export function typesByName(
+  fileColumns: readonly { readonly name: string }[],
+  types: Readonly<Record<string, LogicalType>>,
+): (name: string) => LogicalType | undefined {
+  const inFile = byName(fileColumns);
+  const unknown = Object.keys(types).find((name) => !inFile(name));
+  if (unknown !== undefined) throw invalidColumns('/types', `the file has no column ${JSON.stringify(unknown)}`);
+  const given = new Map(Object.entries(types).map(([name, type]) => [foldName(name), type]));
+  return (name) => given.get(foldName(name));
 }
 
 /** Throws DATA_INVALID or INVALID_PARAMETER if file and table do not match. */

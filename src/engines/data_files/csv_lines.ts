@@ -2,6 +2,7 @@
 // refuses without a sufficient description.
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { foldName } from '../../model/names.ts';
 import type { CsvOptions } from '../port/load.ts';
 import { dataInvalid } from './load_failures.ts';
 
@@ -40,6 +41,19 @@ export async function firstRecord(
     return { delimiter, fields };
   }
   throw dataInvalid('the first row has an unclosed quote', { row: 1 });
+}
+
+/** Characters that do not occur in column names. */
+const isData = /^[\d\s.,:/+-]*$/;
+
+/**
+ * Whether the first record is a header. `headings`: the names of columns, any of which makes it one. Undefined: the records below decide.
+ */
+export function isHeader(fields: readonly string[], headings: readonly string[]): boolean | undefined {
+  const known = new Set(headings.map(foldName));
+  if (fields.some((field) => known.has(foldName(field)))) return true;
+  const named = fields.filter((field) => field.trim() !== '');
+  return named.length === 0 || named.some((field) => isData.test(field)) ? false : undefined;
 }
 
 /** The usual delimiter that occurs most often in the first record outside quotes; a comma if none does. */

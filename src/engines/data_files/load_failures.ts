@@ -23,6 +23,17 @@ export const dataInvalid = (message: string, result: Readonly<Record<string, unk
 export const invalidColumns = (pointer: string, message: string): Failure =>
   invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
 
+const expressionCharactersMax = 16_384;
+
+/** The failure for an expression of a column, by the reason. Throws it for one that is too long. */
+export function expressionRefusal(pointer: string, name: string, expression: string): (why: string) => Failure {
+  const refused = (why: string) =>
+    invalidColumns(pointer, `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
+  if (expression.length > expressionCharactersMax)
+    throw refused(`it is longer than ${expressionCharactersMax} characters`);
+  return refused;
+}
+
 /** `rejected`: in the order of the file. */
 export function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): Failure {
   const [first] = rejected as [RejectedRow];

@@ -1,6 +1,6 @@
 // The expressions of a load over the columns of its file: which are allowed, and how the servers get them.
 import { Failure } from '../../../standard/failure.ts';
-import { invalidColumns } from '../../data_files/load_failures.ts';
+import { expressionRefusal } from '../../data_files/load_failures.ts';
 import { requireExpression } from '../analysis/build_statement.ts';
 import { codec } from '../analysis/described_query.ts';
 import { StatementReader } from '../analysis/statement_reader.ts';
@@ -14,7 +14,6 @@ import type { MappedColumn } from './column_mapping.ts';
 import type { FileShape } from './file_shape.ts';
 import { computeSettings } from './native_source.ts';
 
-const expressionCharactersMax = 16_384;
 const checkTimeoutMs = 10_000;
 /** They make several rows of one, or depend on other rows. */
 const refusedWords: ReadonlySet<string> = new Set(['SELECT', 'OVER', 'COLUMNS', 'ARRAYJOIN']);
@@ -65,10 +64,7 @@ async function bindExpression(
   signal: AbortSignal,
 ): Promise<{ readonly text: string; readonly type: string }> {
   const pointer = `/columns/${index}/expression`;
-  const refused = (why: string) =>
-    invalidColumns(pointer, `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
-  if (expression.length > expressionCharactersMax)
-    throw refused(`it is longer than ${expressionCharactersMax} characters`);
+  const refused = expressionRefusal(pointer, name, expression);
   try {
     await requireExpression(server, { text: expression, pointer }, signal);
     const sql = `SELECT (\n${expression}\n) AS value`;

@@ -3,8 +3,8 @@ import { open } from 'node:fs/promises';
 import { foldName } from '../../../model/names.ts';
 import { formatType, type LogicalType, parseType } from '../../../model/types.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
-import { firstRecord, hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
-import { conflictingFormat } from '../../data_files/format_signature.ts';
+import { firstRecord, isHeader, lineBytesMax } from '../../data_files/csv_lines.ts';
+import { requireNames, requireReadable, type SchemaOptions } from '../../data_files/file_schema.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
 import type { CsvOptions, DataFile, DetectedSchema } from '../../port/load.ts';
 import { type CsvRecord, csvRecords, dialectOf, EndlessRecord } from './csv_records.ts';
@@ -27,38 +27,19 @@ export interface FileShape {
   readonly columns: readonly FileColumn[];
 }
 
-export interface ShapeOptions {
-  /** Column names by which a header is recognized. */
-  readonly headings: readonly string[];
-  /** Names of the first columns of a file without a header. */
-  readonly names: readonly string[];
-  /** Whether the types are needed; without, they may all be STRING. */
-  readonly isTyped: boolean;
-  /** Whether the types are inferred from all rows instead of a sample. */
-  readonly readsAllRows?: boolean;
-}
-
 /** Reads the columns of a Parquet file. */
 export type ReadParquetColumns = (path: string) => Promise<readonly FileColumn[]>;
 
 /** Throws DATA_INVALID. */
 export async function readShape(
   file: DataFile,
-  options: ShapeOptions,
+  options: SchemaOptions,
   readParquet: ReadParquetColumns,
 ): Promise<FileShape> {
-  const other = await conflictingFormat(file.path, file.format);
-  if (other !== undefined) throw dataInvalid(`the file ${other}`);
-  if (file.format === 'csv' && !(await hasLines(file.path)))
-    throw dataInvalid(`the file has a line of more than ${lineBytesMax} bytes`);
+  await requireReadable(file);
   if (file.schema) return { file, csv: file.schema.csv, columns: file.schema.columns.map(parsedColumn) };
   const shape = await detected(file, options, readParquet);
-  const seen = new Set<string>();
-  for (const { name } of shape.columns) {
-    if (name === '') throw dataInvalid('a column of the file has no name');
-    if (seen.has(foldName(name))) throw dataInvalid(`the file has two columns named ${JSON.stringify(name)}`);
-    seen.add(foldName(name));
-  }
+  requireNames(shape.columns);
   return shape;
 }
 
@@ -69,7 +50,7 @@ export const schemaOf = ({ csv, columns }: FileShape): DetectedSchema => ({
   columns: columns.map(({ name, type }) => ({ name, type: formatType(type) })),
 });
 
-async function detected(file: DataFile, options: ShapeOptions, readParquet: ReadParquetColumns): Promise<FileShape> {
+async function detected(file: DataFile, options: SchemaOptions, readParquet: ReadParquetColumns): Promise<FileShape> {
   if (file.format === 'csv') return await csvShape(file, options);
   if (file.format === 'parquet') return { file, csv: file.csv, columns: await readParquet(file.path) };
   return { file, csv: file.csv, columns: await jsonColumns(file, options) };
@@ -77,7 +58,7 @@ async function detected(file: DataFile, options: ShapeOptions, readParquet: Read
 
 const untyped: LogicalType = { kind: 'STRING' };
 
-async function csvShape(file: DataFile, options: ShapeOptions): Promise<FileShape> {
+async function csvShape(file: DataFile, options: SchemaOptions): Promise<FileShape> {
   const { delimiter, fields } = await firstRecord((linesMax) => firstLines(file, linesMax), file.csv, columnsMax);
   const csv = { ...file.csv, delimiter };
   const isSure = csv.header ?? isHeader(fields, options.headings);
@@ -113,17 +94,6 @@ async function firstLines(file: DataFile, linesMax: number): Promise<readonly st
   return lines;
 }
 
-/** Characters that do not occur in column names. */
-const isData = /^[\d\s.,:/+-]*$/;
-
-/** A first line with the name of a column of the table is a header. Undefined: the lines below decide. */
-function isHeader(fields: readonly string[], headings: readonly string[]): boolean | undefined {
-  const known = new Set(headings.map(foldName));
-  if (fields.some((field) => known.has(foldName(field)))) return true;
-  const named = fields.filter((field) => field.trim() !== '');
-  return named.length === 0 || named.some((field) => isData.test(field)) ? false : undefined;
-}
-
 interface SampledTypes {
   readonly types: readonly LogicalType[];
   readonly dateFormat: string | undefined;
@@ -134,7 +104,7 @@ async function sampledTypes(
   { path }: DataFile,
   csv: CsvOptions,
   width: number,
-  { readsAllRows = false, headings }: ShapeOptions,
+  { readsAllRows = false, headings }: SchemaOptions,
   isSure: boolean | undefined,
 ): Promise<SampledTypes> {
   const below = Array.from({ length: width }, () => new TextInference(csv.decimalSeparator));
@@ -193,7 +163,7 @@ export function objectOf({ text, isBroken }: JsonRecord): Readonly<Record<string
 }
 
 /** Keys that differ in case only are one column of a table. */
-async function jsonColumns(file: DataFile, { readsAllRows = false }: ShapeOptions): Promise<FileColumn[]> {
+async function jsonColumns(file: DataFile, { readsAllRows = false }: SchemaOptions): Promise<FileColumn[]> {
   const types = new Map<string, LogicalType | undefined>();
   let row = 0;
   let objects = 0;

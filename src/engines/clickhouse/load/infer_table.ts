@@ -1,9 +1,9 @@
 // Infers the table for a file: its columns with their types, and a preview of the first rows. What the caller specifies takes precedence; the
 // rest is inferred from the file.
-import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import { byName, namesByPosition } from '../../data_files/column_mapping.ts';
+import { byName, loadedColumns, typesByName } from '../../data_files/column_mapping.ts';
+import { optionsOfInference } from '../../data_files/file_schema.ts';
 import { invalidColumns } from '../../data_files/load_failures.ts';
 import type { InferColumn, InferredTable, LoadColumn, RowSample, SchemaInference } from '../../port/load.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
@@ -25,25 +25,17 @@ const previewTimeoutMs = 60_000;
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export async function inferTable(
   server: ClickHouseServer,
-  { file, columns: requested, types = {}, readsAllRows, rowsMax }: SchemaInference,
+  inference: SchemaInference,
   signal: AbortSignal,
 ): Promise<InferredTable> {
+  const { file, columns: requested, types = {}, rowsMax } = inference;
   let parquet: readonly ParquetColumn[] = [];
-  const shape = await readShape(
-    file,
-    {
-      headings: requested?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
-      names: namesByPosition(requested ?? []),
-      isTyped: true,
-      readsAllRows,
-    },
-    async (path) => {
-      parquet = await readParquetColumns(server, path, signal);
-      return parquet;
-    },
-  );
+  const shape = await readShape(file, optionsOfInference(inference), async (path) => {
+    parquet = await readParquetColumns(server, path, signal);
+    return parquet;
+  });
   const columns = requested ? await typedColumns(server, shape, requested, signal) : columnsOf(shape, types);
-  const loaded = requested && loadedColumns(shape, requested);
+  const loaded = requested && loadedColumns(shape.columns, requested);
   const schema = schemaOf(shape);
   if (rowsMax === 0) return { columns, schema, loaded, rows: [] };
   const { rows, sample } = await preview(server, shape, columns, loaded, { rowsMax, parquet, signal });
@@ -51,19 +43,8 @@ export async function inferTable(
 }
 
 function columnsOf(shape: FileShape, types: Readonly<Record<string, LogicalType>>): ColumnDefinition[] {
-  const known = new Set(shape.columns.map(({ name }) => foldName(name)));
-  const unknown = Object.keys(types).find((name) => !known.has(foldName(name)));
-  if (unknown !== undefined) throw invalidColumns('/types', `the file has no column ${JSON.stringify(unknown)}`);
-  const given = new Map(Object.entries(types).map(([name, type]) => [foldName(name), type]));
-  return shape.columns.map(({ name, type }) => ({ name, type: given.get(foldName(name)) ?? type, nullable: true }));
-}
-
-/** Omits the columns that the file does not have. */
-function loadedColumns(shape: FileShape, columns: readonly InferColumn[]): LoadColumn[] {
-  const inFile = byName(shape.columns);
-  return columns
-    .filter(({ name, source, expression }) => expression !== undefined || inFile(source ?? name))
-    .map(({ name, source, expression }) => ({ name, source, expression }));
+  const given = typesByName(shape.columns, types);
+  return shape.columns.map(({ name, type }) => ({ name, type: given(name) ?? type, nullable: true }));
 }
 
 async function typedColumns(

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { isNested, type LogicalType } from '../../../model/types.ts';
 import { Failure, invalidParameter } from '../../../standard/failure.ts';
-import { namesByPosition } from '../../data_files/column_mapping.ts';
+import { optionsOfLoad } from '../../data_files/file_schema.ts';
 import { dataInvalid, type RejectedRow, rejectedFailure, shownMax } from '../../data_files/load_failures.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
 import type { FileLoad, FileLoadResult } from '../../port/load.ts';
@@ -153,7 +153,6 @@ const isUnapplied = (error: unknown): boolean => !(error instanceof Failure && e
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 async function planLoad(server: ClickHouseServer, work: FileLoad, { signal }: WorkOptions): Promise<Plan> {
   const { definition, columns, file, isProved = false } = work;
-  const headings = definition.columns.map(({ name }) => name);
   let parquet: readonly ParquetColumn[] = [];
   const readParquet = async (path: string) => {
     parquet = await readParquetColumns(server, path, signal);
@@ -161,11 +160,7 @@ async function planLoad(server: ClickHouseServer, work: FileLoad, { signal }: Wo
   };
   const shape = await readShape(
     file.format === 'parquet' ? { ...file, schema: undefined } : file,
-    {
-      headings,
-      names: columns ? namesByPosition(columns) : headings,
-      isTyped: columns?.some(({ expression }) => expression !== undefined) ?? false,
-    },
+    optionsOfLoad(work),
     readParquet,
   );
   const mapped = await requireExpressions(server, shape, mapColumns(shape, definition, columns), signal);

@@ -6,7 +6,7 @@ import type { TableDefinition } from '../../../model/records.ts';
 import { isNested, type LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { type SourcedColumn, sourcedColumns } from '../../data_files/column_mapping.ts';
-import { invalidColumns } from '../../data_files/load_failures.ts';
+import { expressionRefusal } from '../../data_files/load_failures.ts';
 import type { LoadColumn } from '../../port/load.ts';
 import { readPlan } from '../analysis/plan.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -16,8 +16,6 @@ import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType } from '../types/type_mapping.ts';
 import { exactNumbers } from './exact_numbers.ts';
 import { type FileColumn, type FileSchema, zonedValue } from './reader_sql.ts';
-
-const expressionCharactersMax = 16_384;
 
 export interface MappedColumn extends SourcedColumn<FileColumn> {
   /** The SQL text of its value, over a row of the file as read with the types of the mapping. */
@@ -128,10 +126,7 @@ export async function requireExpression(
   },
   unreviewed: ReadonlySet<string>,
 ): Promise<void> {
-  const refused = (why: string) =>
-    invalidColumns(pointer, `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
-  if (expression.length > expressionCharactersMax)
-    throw refused(`it is longer than ${expressionCharactersMax} characters`);
+  const refused = expressionRefusal(pointer, name, expression);
   await requireSingleExpression(connection, expression, refused);
   const value = `(${expression}\n)`;
   // In WHERE the engine only accepts expressions over a single row: no aggregate, window or set-returning function.

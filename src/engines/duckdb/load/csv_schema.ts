@@ -1,7 +1,7 @@
 // The schema and dialect of a CSV file: the first line shows the delimiter and the names, a sample shows the types.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { foldName } from '../../../model/names.ts';
-import { firstRecord } from '../../data_files/csv_lines.ts';
+import { firstRecord, isHeader } from '../../data_files/csv_lines.ts';
+import type { SchemaOptions } from '../../data_files/file_schema.ts';
 import type { CsvOptions, DataFile } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
@@ -10,7 +10,6 @@ import {
   csvOptions,
   type FileSchema,
   reader,
-  type SchemaOptions,
   sampleRows,
   sampleSize,
   zoned,
@@ -97,9 +96,6 @@ async function firstLines(connection: DuckDBConnection, file: DataFile, linesMax
   return rows.flatMap(([line]) => (line === undefined || line === null ? [] : [String(line)]));
 }
 
-/** Characters that do not occur in column names. */
-const isData = /^[\d\s.,:/+-]*$/;
-
 /** A first line with the name of a column of the table is a header; otherwise the types of the lines below decide. */
 async function hasHeader(
   connection: DuckDBConnection,
@@ -107,10 +103,8 @@ async function hasHeader(
   fields: readonly string[],
   headings: readonly string[],
 ): Promise<boolean> {
-  const known = new Set(headings.map(foldName));
-  if (fields.some((field) => known.has(foldName(field)))) return true;
-  const named = fields.filter((field) => field.trim() !== '');
-  if (named.length === 0 || named.some((field) => isData.test(field))) return false;
+  const isSure = isHeader(fields, headings);
+  if (isSure !== undefined) return isSure;
   const options = csvOptions(file.csv).filter((option) => !option.startsWith('header'));
   try {
     const from = reader('sniff_csv', file, [...options, `sample_size = ${sampleRows}`, 'ignore_errors = true']);

@@ -3,8 +3,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { Failure } from '../../../standard/failure.ts';
-import { hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
-import { conflictingFormat } from '../../data_files/format_signature.ts';
+import { requireNames, requireReadable, type SchemaOptions } from '../../data_files/file_schema.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
 import type { DataFile } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -16,7 +15,6 @@ import {
   jsonOptions,
   jsonRecordsText,
   reader,
-  type SchemaOptions,
   sampleRows,
   sampleSize,
 } from './reader_sql.ts';
@@ -26,23 +24,12 @@ export async function readFileSchema(
   file: DataFile,
   options: SchemaOptions,
 ): Promise<FileSchema> {
-  const other = await conflictingFormat(file.path, file.format);
-  if (other !== undefined) throw dataInvalid(`the file ${other}`);
-  if (file.format === 'csv') await requireLines(file.path);
+  await requireReadable(file);
   if (file.schema) return { ...file, ...file.schema };
   const schema =
     file.format === 'csv' ? await csvSchema(connection, file, options) : await described(connection, file, options);
-  const seen = new Set<string>();
-  for (const { name } of schema.columns) {
-    if (name === '') throw dataInvalid('a column of the file has no name');
-    if (seen.has(foldName(name))) throw dataInvalid(`the file has two columns named ${JSON.stringify(name)}`);
-    seen.add(foldName(name));
-  }
+  requireNames(schema.columns);
   return schema;
-}
-
-async function requireLines(path: string): Promise<void> {
-  if (!(await hasLines(path))) throw dataInvalid(`the file has a line of more than ${lineBytesMax} bytes`);
 }
 
 /** The values of a JSON object's fields are inspected only if their types are needed. */

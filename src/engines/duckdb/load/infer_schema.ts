@@ -1,18 +1,18 @@
 // Infers the table for a file: its columns with their types, and a preview of the first rows. What the caller specifies takes precedence;
 // the rest is inferred from the file.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import { namesByPosition } from '../../data_files/column_mapping.ts';
+import { byName, loadedColumns, typesByName } from '../../data_files/column_mapping.ts';
+import { optionsOfInference } from '../../data_files/file_schema.ts';
 import { invalidColumns } from '../../data_files/load_failures.ts';
-import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../port/load.ts';
+import type { InferColumn, InferredTable, SchemaInference } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping.ts';
 import { type ColumnMapping, expressionSource, mapColumns, requireExpression } from './column_mapping.ts';
 import { readFileSchema } from './file_schema.ts';
-import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';
+import { type FileSchema, fromText } from './reader_sql.ts';
 import { countSample } from './sample_counts.ts';
 
 /** Limit for the previewed rows together. */
@@ -27,19 +27,15 @@ interface InferenceEnvironment {
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export async function inferTable(
   connection: DuckDBConnection,
-  { file, columns: requested, types = {}, readsAllRows, rowsMax }: SchemaInference,
+  inference: SchemaInference,
   { unreviewed, own }: InferenceEnvironment,
 ): Promise<InferredTable> {
-  const fileSchema = await readFileSchema(connection, file, {
-    headings: requested?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
-    names: namesByPosition(requested ?? []),
-    isTyped: true,
-    readsAllRows,
-  });
+  const { file, columns: requested, types = {}, rowsMax } = inference;
+  const fileSchema = await readFileSchema(connection, file, optionsOfInference(inference));
   const columns = requested
     ? await typedColumns(connection, fileSchema, requested, unreviewed)
-    : columnsOf(fileSchema, requireTypes(types, fileSchema));
-  const loaded = requested && loadedColumns(fileSchema, requested);
+    : columnsOf(fileSchema, types);
+  const loaded = requested && loadedColumns(fileSchema.columns, requested);
   const mapping = mapColumns(fileSchema, { columns }, loaded);
   const rows = await firstRows(connection, fileSchema, columns, mapping, rowsMax);
   const isCounted = rowsMax > 0 && fileSchema.format === 'csv';
@@ -47,33 +43,13 @@ export async function inferTable(
   return { columns, schema: { csv: fileSchema.csv, columns: fileSchema.columns }, loaded, rows, sample };
 }
 
-function columnsOf(fileSchema: FileSchema, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
+function columnsOf(fileSchema: FileSchema, types: Readonly<Record<string, LogicalType>>): ColumnDefinition[] {
+  const given = typesByName(fileSchema.columns, types);
   return fileSchema.columns.map(({ name, type }) => ({
     name,
-    type: types.get(foldName(name)) ?? nearestTypeOf(type),
+    type: given(name) ?? nearestTypeOf(type),
     nullable: true,
   }));
-}
-
-function requireTypes(types: Readonly<Record<string, LogicalType>>, fileSchema: FileSchema): Map<string, LogicalType> {
-  const names = new Set(fileSchema.columns.map(({ name }) => foldName(name)));
-  const folded = new Map(Object.entries(types).map(([name, type]) => [foldName(name), type]));
-  const unknown = Object.keys(types).find((name) => !names.has(foldName(name)));
-  if (unknown !== undefined) throw invalidColumns('/types', `the file has no column ${JSON.stringify(unknown)}`);
-  return folded;
-}
-
-function sourceOf(fileSchema: FileSchema): (column: InferColumn) => FileColumn | undefined {
-  const byName = new Map(fileSchema.columns.map((column) => [foldName(column.name), column]));
-  return ({ name, source }) => byName.get(foldName(source ?? name));
-}
-
-/** Omits the columns that the file does not have. */
-function loadedColumns(fileSchema: FileSchema, columns: readonly InferColumn[]): LoadColumn[] {
-  const fileColumnOf = sourceOf(fileSchema);
-  return columns
-    .filter((column) => column.expression !== undefined || fileColumnOf(column))
-    .map(({ name, source, expression }) => ({ name, source, expression }));
 }
 
 async function typedColumns(
@@ -82,7 +58,7 @@ async function typedColumns(
   requested: readonly InferColumn[],
   unreviewed: ReadonlySet<string>,
 ): Promise<ColumnDefinition[]> {
-  const fileColumnOf = sourceOf(fileSchema);
+  const inFile = byName(fileSchema.columns);
   const columns: ColumnDefinition[] = [];
   for (const [i, column] of requested.entries()) {
     const { name, source, expression, type } = column;
@@ -96,7 +72,7 @@ async function typedColumns(
       });
       continue;
     }
-    const fileColumn = fileColumnOf(column);
+    const fileColumn = inFile(source ?? name);
     const inferred = type ?? (fileColumn && nearestTypeOf(fileColumn.type));
     if (!inferred || (!fileColumn && !column.isOptional))
       throw invalidColumns(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);

@@ -2,7 +2,7 @@
 // process, which the input may crash, and is plain data. See execute_load.ts for its execution.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { invalidParameter } from '../../../standard/failure.ts';
-import { namesByPosition } from '../../data_files/column_mapping.ts';
+import { optionsOfLoad } from '../../data_files/file_schema.ts';
 import type { FileLoad } from '../../port/load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';
@@ -34,12 +34,7 @@ export async function planLoad(
   unreviewed: ReadonlySet<string>,
 ): Promise<LoadPlan> {
   const { definition, columns } = work;
-  const headings = definition.columns.map(({ name }) => name);
-  const schema = await readFileSchema(connection, work.file, {
-    headings,
-    names: columns ? namesByPosition(columns) : headings,
-    isTyped: columns?.some(({ expression }) => expression !== undefined) ?? false,
-  });
+  const schema = await readFileSchema(connection, work.file, optionsOfLoad(work));
   const mapping = mapColumns(schema, definition, columns);
   await requireExpressions(connection, schema, mapping, unreviewed);
   requireKey(work);

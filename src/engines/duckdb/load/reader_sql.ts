@@ -1,5 +1,6 @@
 // The FROM clause by which DuckDB reads a data file. All reader options are explicit, because DuckDB's auto-detection reads a broken file
 // with another schema instead of failing. See file_schema.ts for the columns of a file.
+import type { SchemaOptions } from '../../data_files/file_schema.ts';
 import { jsonRowBytesMax } from '../../data_files/json_limits.ts';
 import type { CsvOptions, DataFile } from '../../port/load.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -16,17 +17,6 @@ export interface FileColumn {
 /** A file with its columns. */
 export interface FileSchema extends DataFile {
   readonly columns: readonly FileColumn[];
-}
-
-export interface SchemaOptions {
-  /** Column names by which a header is recognized. */
-  readonly headings: readonly string[];
-  /** Names of the first columns of a file without a header. */
-  readonly names: readonly string[];
-  /** Whether to infer the types of the columns; without it, all may be VARCHAR. */
-  readonly isTyped: boolean;
-  /** Whether to infer the types from all rows instead of a sample. */
-  readonly readsAllRows?: boolean;
 }
 
 /** The FROM clause that reads the file's columns with these types. `more`: additional options of the reader. */
