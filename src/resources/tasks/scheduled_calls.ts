@@ -1,12 +1,11 @@
 // Calls of the API that schedules make: which there may be, checked as the API would when they are written down, and made as their
-
 // owner when their time has come. See tasks/schedule_runs.ts for their tasks.
 import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
 import { authorizationTarget, authorizedSegments } from '../../http/route_metadata.ts';
-import { type Category, type Endpoint, inputOfGet } from '../../standard/endpoint.ts';
+import { type Category, inputOfGet } from '../../standard/endpoint.ts';
 import { Failure, invalidParameter, violationsFailure, violationsOf } from '../../standard/failure.ts';
-import { type Parameters, parametersOf } from '../../standard/parameters.ts';
+import { parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
 import { readableFields } from '../../standard/schema/write_only.ts';
 import type { CheckCall, ScheduledCall, ScheduledRun } from '../../tasks/schedule.ts';
@@ -19,7 +18,6 @@ const submitMsMax = 60_000;
 
 export class ScheduledCalls {
   readonly #categories: readonly Category<Context>[];
-  readonly #parameters = new Map<Endpoint<Context>, Parameters>();
   #routes: Routes<Context> | undefined;
 
   constructor(categories: readonly Category<Context>[]) {
@@ -40,7 +38,7 @@ export class ScheduledCalls {
     const required = () => invalidParameter('/request/body', 'required', `is required by the action ${action}`);
     if (endpoint.bodyRequired && given === undefined) throw required();
     try {
-      this.#checked(endpoint, body);
+      parametersOf(endpoint).checkBody?.(body);
     } catch (error) {
       throw withPointerPrefix(error, '/request/body');
     }
@@ -62,7 +60,7 @@ export class ScheduledCalls {
       ([field, value]) => value !== undefined && Object.hasOwn(known, field),
     );
     const completeBody = { ...body, ...Object.fromEntries(ofRun) };
-    this.#checked(endpoint, completeBody);
+    parametersOf(endpoint).checkBody?.(completeBody);
     const { reach, objects } = await services.access.authorizer.authorize(
       principal,
       endpoint.permission,
@@ -96,15 +94,6 @@ export class ScheduledCalls {
     }
     if (route.endpoint.action !== action || !route.endpoint.schedulable) throw fault();
     return route;
-  }
-
-  #checked(endpoint: Endpoint<Context>, body: object): void {
-    let parameters = this.#parameters.get(endpoint);
-    if (!parameters) {
-      parameters = parametersOf(endpoint);
-      this.#parameters.set(endpoint, parameters);
-    }
-    parameters.checkBody?.(body);
   }
 }
 
