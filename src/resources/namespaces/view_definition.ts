@@ -9,7 +9,7 @@ import type { ViewSource } from '../../engines/port/views.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ViewColumn, ViewSpec } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { describe } from '../records/fields.ts';
+import { describe, requireSameName } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
 import { newOwner, ownerId, requireUnreserved } from '../records/permissions.ts';
 
@@ -84,17 +84,9 @@ export async function readBody(
 ) {
   const engine = await context.warehouses.use(root.spec.warehouse);
   const parsed = await engine.parseCreateView(body.sql);
-  const mismatch = (category: string, stated: string | undefined, expected: string | undefined) => {
-    if (stated !== undefined && expected !== undefined && stated !== expected)
-      throw invalidParameter(
-        '/sql',
-        'name',
-        `names the ${category} ${JSON.stringify(stated)}, the request ${JSON.stringify(expected)}`,
-      );
-  };
-  mismatch('catalog', parsed?.catalog, root.name);
-  mismatch('database', parsed?.database, database.name);
-  mismatch('view', parsed?.view, body.name);
+  requireSameName('catalog', parsed?.catalog, root.name);
+  requireSameName('database', parsed?.database, database.name);
+  requireSameName('view', parsed?.view, body.name);
   const name = body.name ?? parsed?.view;
   if (name === undefined) throw invalidParameter('/name', 'required', 'is required');
   return { name, sql: parsed?.sql ?? body.sql };

@@ -53,6 +53,13 @@ export function requirePrincipalName(name: string): void {
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
 }
 
+/** For a name that a statement in `sql` contains and the request has too. Throws INVALID_PARAMETER. */
+export function requireSameName(category: string, stated: string | undefined, expected: string | undefined): void {
+  if (stated === undefined || expected === undefined || stated === expected) return;
+  const message = `names the ${category} ${JSON.stringify(stated)}, the request ${JSON.stringify(expected)}`;
+  throw invalidParameter('/sql', 'name', message);
+}
+
 /** Milliseconds since 1970. Throws INVALID_PARAMETER. */
 export function timeOf(text: string | undefined, pointer: string): number | undefined {
   if (text === undefined) return undefined;

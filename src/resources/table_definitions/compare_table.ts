@@ -18,15 +18,7 @@ import {
   requireReplicas,
   type TableChain,
 } from './create_and_alter.ts';
-import {
-  bodyOf,
-  checkDefaults,
-  definitionViolations,
-  requireKeys,
-  requireNoViolations,
-  withColumnRenamed,
-  withKeysNotNull,
-} from './table_definition.ts';
+import { bodyOf, checkDefaults, withColumnRenamed, withKeysNotNull } from './table_definition.ts';
 import { definitionFields, tableRecordOf } from './table_record.ts';
 
 export const compareTable: Handlers<typeof tablesApi, Context>['compare'] = async ({ segments, body }, context) => {
@@ -88,15 +80,7 @@ async function changeTo(chain: TableChain, definition: TableSpec, options: Compa
   const undeclared = renamed.columns.filter((column) => !declaredNames.has(column.name)).map((column) => column.name);
   const body = { columns: bodyOf(definition).columns, unique_key_constraints: definition.uniqueKey };
   const columns = options.keepColumns ? merged(bodyOf(renamed).columns, body.columns) : body.columns;
-  const changed = patchedSpec(
-    { ...body, columns },
-    { ...table, spec: renamed },
-    (next) => {
-      requireKeys(next, engine);
-      requireNoViolations(definitionViolations(next, engine));
-    },
-    context,
-  );
+  const changed = patchedSpec({ ...body, columns }, { ...table, spec: renamed }, engine, context);
   await checkNewDefaults(changed, renamed, warehouse, context);
   const change = alterationOf(chain, changed, renames, context);
   const cost: ChangeCost | 'none' =

@@ -6,6 +6,7 @@ import type { ColumnBody, DefinitionBody, Distribution } from '../../api/tables/
 import type { tablesApi } from '../../api/tables/tables.ts';
 import type { CatalogObject, ChainOf, CreateRequest } from '../../catalog/object.ts';
 import type { Change } from '../../engines/port/changes.ts';
+import type { Engine } from '../../engines/port/engine.ts';
 import type { TableRef } from '../../engines/port/refs.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
@@ -21,7 +22,7 @@ import {
 } from '../../standard/failure.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, dottedNames } from '../records/fields.ts';
+import { defined, describe, dottedNames, requireSameName } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
 import { newOwner, ownerId, requireUnreserved } from '../records/permissions.ts';
 import type { TaskOptions } from '../records/task_fields.ts';
@@ -29,6 +30,7 @@ import { acceptedTask } from '../records/task_record.ts';
 import {
   bodyOf,
   checkDefaults,
+  columnBodyOf,
   columnSpec,
   definitionOf,
   definitionViolations,
@@ -126,18 +128,9 @@ export async function readDefinition(
     return { name: body.name, definition };
   }
   const parsed = await (await context.warehouses.use(warehouse)).parseCreateTable(body.sql);
-  const mismatch = (category: string, stated: string | undefined, expected: string | undefined) => {
-    if (stated !== undefined && expected !== undefined && stated !== expected) {
-      throw invalidParameter(
-        '/sql',
-        'name',
-        `names the ${category} ${JSON.stringify(stated)}, the request ${JSON.stringify(expected)}`,
-      );
-    }
-  };
-  mismatch('catalog', parsed.catalog, root.name);
-  mismatch('database', parsed.database, database.name);
-  mismatch('table', parsed.table, body.name);
+  requireSameName('catalog', parsed.catalog, root.name);
+  requireSameName('database', parsed.database, database.name);
+  requireSameName('table', parsed.table, body.name);
   const { definition } = parsed;
   const columns = definition.columns.map((column) => ({
     name: column.name,
@@ -340,15 +333,7 @@ async function nextSpec(
       await requireUnreserved('tables', change.newName, warehouse, context);
       return spec;
     case 'patch':
-      return patchedSpec(
-        change.body,
-        table,
-        (next) => {
-          requireKeys(next, engine);
-          requireNoViolations(definitionViolations(next, engine));
-        },
-        context,
-      );
+      return patchedSpec(change.body, table, engine, context);
     default: {
       const next = columnChanged(change, table, context);
       requireNoViolations(definitionViolations(next, engine));
@@ -361,7 +346,7 @@ async function nextSpec(
 export function patchedSpec(
   body: TablePatch,
   table: CatalogObject<TableSpec>,
-  check: (next: TableSpec) => void,
+  engine: Engine,
   context: Context,
 ): TableSpec {
   const { spec } = table;
@@ -381,7 +366,8 @@ export function patchedSpec(
   }
   const next = describe({ ...spec, uniqueKey, columns: withKeysNotNull(columns, spec.primaryKey) }, body);
   requireNoViolations(violations);
-  check(next);
+  requireKeys(next, engine);
+  requireNoViolations(definitionViolations(next, engine));
   return next;
 }
 
@@ -414,14 +400,7 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
     }
     case 'changeColumn': {
       const violations: Violation[] = [];
-      const merged: ColumnBody = {
-        name: column.name,
-        type: formatType(column.type),
-        nullable: column.nullable,
-        ...defined({ defaultValue: column.defaultValue, comment: column.comment }),
-        ...change.change,
-      };
-      const next = columnSpec(merged, '', violations);
+      const next = columnSpec({ ...columnBodyOf(column), ...change.change }, '', violations);
       requireNoViolations(violations);
       const columns = spec.columns.map((candidate) =>
         candidate === column ? touched(column, next, table, context) : candidate,

@@ -185,15 +185,18 @@ export function withColumnRenamed(spec: TableSpec, from: string, to: string): Ta
 /** Converts a definition to the body that would create it, for `copy_definition`. */
 export function bodyOf(spec: TableSpec) {
   return {
-    columns: spec.columns.map((column) => ({
-      name: column.name,
-      type: formatType(column.type),
-      nullable: column.nullable,
-      ...defined({ defaultValue: column.defaultValue, comment: column.comment }),
-    })),
+    columns: spec.columns.map(columnBodyOf),
     ...keysAndLayoutOf(spec),
   };
 }
+
+/** The body that would create a column. */
+export const columnBodyOf = ({ name, type, nullable, defaultValue, comment }: ColumnSpec) => ({
+  name,
+  type: formatType(type),
+  nullable,
+  ...defined({ defaultValue, comment }),
+});
 
 /** As bodies and records have them. */
 export const keysAndLayoutOf = (spec: TableSpec) => ({
