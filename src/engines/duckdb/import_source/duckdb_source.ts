@@ -10,16 +10,14 @@ import type {
 } from '../../../model/import_source.ts';
 import { OperatorError } from '../../../operator/operator_error.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
+import { restrictedSettings } from '../instance/instances.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { columnOf, type FileColumn, readAs, type SourcedColumn } from './column_reading.ts';
 import { notCarriedObjects, readViews } from './other_objects.ts';
 
 const openSettings = {
   access_mode: 'READ_ONLY',
-  autoinstall_known_extensions: 'false',
-  autoload_known_extensions: 'false',
-  allow_community_extensions: 'false',
-  allow_persistent_secrets: 'false',
+  ...restrictedSettings,
   threads: '2',
   memory_limit: '1GiB',
 };

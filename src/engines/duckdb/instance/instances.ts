@@ -6,7 +6,8 @@ import { quoteLiteral } from '../sql/identifiers.ts';
 import { catalogsDirectory } from '../storage/catalog_files.ts';
 import { type FileAccess, spillDirectory } from './work_directory.ts';
 
-const restrictedSettings = {
+/** No extension is installed or loaded, and no stored secret is read. */
+export const restrictedSettings = {
   autoinstall_known_extensions: 'false',
   autoload_known_extensions: 'false',
   allow_community_extensions: 'false',

@@ -1,6 +1,6 @@
 // Reads a whole catalog file while no engine has it open: its headers, its log, and every block of its tables.
 import { stat } from 'node:fs/promises';
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ExpectedTable } from '../../../model/expected_table.ts';
 import { faultOfPosition } from '../../catalog_guard.ts';
 import { type CatalogFault, DamagedFile, faultText, type RecordedPosition } from '../../port/catalog_storage.ts';
@@ -11,6 +11,7 @@ import { damageIn } from './catalog_damage.ts';
 import { catalogFile } from './catalog_files.ts';
 import { compareTables, readWholeTable } from './check_tables.ts';
 import { duckdbStorage } from './file_position.ts';
+import { withOfflineConnection } from './offline_connection.ts';
 
 const attachedAs = 'checked';
 
@@ -29,26 +30,13 @@ export async function checkCatalogFile(
   try {
     const position = await duckdbStorage.position(dataDirectory, catalog.id);
     const lag = recorded && faultOfPosition(recorded, position);
-    const faults = await faultsOfFile(file, recorded?.identity, expected);
+    const faults = await withOfflineConnection((connection) =>
+      faultsWithin(connection, file, recorded?.identity, expected),
+    );
     return { faults: [...(lag === undefined ? [] : [lag]), ...faults.map(faultText)], bytes };
   } catch (error) {
     if (error instanceof DamagedFile) return { faults: [error.message], bytes };
     throw error;
-  }
-}
-
-async function faultsOfFile(
-  file: string,
-  identity: string | undefined,
-  expected: readonly ExpectedTable[],
-): Promise<readonly CatalogFault[]> {
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
-  try {
-    return await faultsWithin(connection, file, identity, expected);
-  } finally {
-    connection.closeSync();
-    instance.closeSync();
   }
 }
 

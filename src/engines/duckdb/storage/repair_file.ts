@@ -1,7 +1,6 @@
 // Repair of the damaged files of a catalog while no server has them open. The originals are retained under another name.
 import { constants, existsSync } from 'node:fs';
 import { copyFile, type FileHandle, open, rename, stat } from 'node:fs/promises';
-import { DuckDBInstance } from '@duckdb/node-api';
 import type { ExpectedTable } from '../../../model/expected_table.ts';
 import { syncPath } from '../../../store/sync_path.ts';
 import type { FilePosition } from '../../port/catalog_storage.ts';
@@ -10,6 +9,7 @@ import { rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteLiteral } from '../sql/identifiers.ts';
 import { catalogFile, catalogsDirectory } from './catalog_files.ts';
 import { committedLogBytes, duckdbStorage, logFile } from './file_position.ts';
+import { withOfflineConnection } from './offline_connection.ts';
 
 export interface LogCut {
   readonly keptBytes: number;
@@ -95,9 +95,7 @@ export async function rowCounts(
   catalog: CatalogRef,
   tables: readonly Omit<ExpectedTable, 'columns'>[],
 ): Promise<ReadonlyMap<string, number>> {
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
-  try {
+  return withOfflineConnection(async (connection) => {
     await connection.run(`ATTACH ${quoteLiteral(catalogFile(dataDirectory, catalog))} AS counted (READ_ONLY)`);
     const counts = new Map<string, number>();
     for (const { database, table } of tables) {
@@ -106,24 +104,18 @@ export async function rowCounts(
       counts.set(`${database}.${table}`, Number(row?.[0]));
     }
     return counts;
-  } finally {
-    connection.closeSync();
-    instance.closeSync();
-  }
+  });
 }
 
 /** The byte at which the engine finds the log damaged; undefined if it can replay it. Attached read-only, which changes nothing. */
 async function damagedByte(file: string): Promise<number | undefined> {
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
-  try {
-    await connection.run(`ATTACH ${quoteLiteral(file)} AS checked (READ_ONLY)`);
-    return undefined;
-  } catch (error) {
-    const found = /Corrupt WAL file: entry at byte position (\d+)/.exec((error as Error).message);
-    return found ? Number(found[1]) : undefined;
-  } finally {
-    connection.closeSync();
-    instance.closeSync();
-  }
+  return withOfflineConnection(async (connection) => {
+    try {
+      await connection.run(`ATTACH ${quoteLiteral(file)} AS checked (READ_ONLY)`);
+      return undefined;
+    } catch (error) {
+      const found = /Corrupt WAL file: entry at byte position (\d+)/.exec((error as Error).message);
+      return found ? Number(found[1]) : undefined;
+    }
+  });
 }
