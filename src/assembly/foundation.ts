@@ -3,7 +3,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { AuditJournal, journalFileName } from '../access/audit/audit_journal.ts';
 import { rootToken } from '../access/authentication/root_token.ts';
-import { openSecrets } from '../access/secrets/secrets.ts';
+import { keyOfSettings, openSecrets } from '../access/secrets/secrets.ts';
 import type { Engine } from '../engines/port/engine.ts';
 import { blobDirectories, openBlobPlaces, openBucket } from '../files/blobs/open_blob_places.ts';
 import type { RequestAuthorizer } from '../http/request_pipeline.ts';
@@ -78,14 +78,7 @@ export async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const log = logReader({ level: settings.logLevel, destination: standardError });
   const observe = observers(log, metrics.read);
   const blobs = await openBlobPlaces({ bucket, store, dataDirectory, observe });
-  const secrets = await openSecrets({
-    store,
-    observe,
-    dataDirectory,
-    key: settings.secretKey || undefined,
-    keyFile: settings.secretKeyFile || undefined,
-    nextKey: settings.secretKeyNew || undefined,
-  });
+  const secrets = await openSecrets({ store, observe, dataDirectory, ...keyOfSettings(settings) });
   const disk = new DiskSpace({
     directory: dataDirectory,
     lowBytesMax: settings.diskLowBytes,

@@ -1,6 +1,6 @@
 // Opens the store of a data directory for a command while no server uses it.
 import { resolve } from 'node:path';
-import { openSecrets, type Secrets } from '../access/secrets/secrets.ts';
+import { keyOfSettings, openSecrets, type Secrets } from '../access/secrets/secrets.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { hasServerData, isShared, type OpenedStore, openStore } from '../store/open_store.ts';
 import type { Store } from '../store/store.ts';
@@ -32,12 +32,5 @@ export function requireSqlite({ store }: Settings, command: string): void {
 
 /** Throws SecretKeyError. */
 export function secretsOf(settings: Settings, store: Store, dataDirectory: string): Promise<Secrets> {
-  const { secretKey, secretKeyFile, secretKeyNew } = settings;
-  return openSecrets({
-    store,
-    dataDirectory,
-    key: secretKey || undefined,
-    keyFile: secretKeyFile || undefined,
-    nextKey: secretKeyNew || undefined,
-  });
+  return openSecrets({ store, dataDirectory, ...keyOfSettings(settings) });
 }

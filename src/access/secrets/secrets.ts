@@ -31,6 +31,23 @@ export interface KeyLocation {
   readonly nextKey?: string | undefined;
 }
 
+interface KeySettings {
+  readonly secretKey: string;
+  readonly secretKeyFile: string;
+  readonly secretKeyNew: string;
+}
+
+/** Settings that are empty are absent. */
+export const keyOfSettings = ({
+  secretKey,
+  secretKeyFile,
+  secretKeyNew,
+}: KeySettings): Omit<KeyLocation, 'dataDirectory'> => ({
+  key: secretKey || undefined,
+  keyFile: secretKeyFile || undefined,
+  nextKey: secretKeyNew || undefined,
+});
+
 export interface SecretsOptions extends KeyLocation {
   readonly store: Store;
   readonly observe?: Observe;

@@ -1,5 +1,6 @@
 // The command `store migrate`: moves the metadata store of stopped servers between SQLite and PostgreSQL, or between two databases.
-import { type Settings, SettingsError } from '../../settings/read_settings.ts';
+import { keyOfSettings } from '../../access/secrets/secrets.ts';
+import { SettingsError } from '../../settings/read_settings.ts';
 import type { Command } from '../command.ts';
 import { type MigrateOptions, type Migration, migrateStore } from './migrate_store.ts';
 import { type StorePlace, storePlace } from './store_places.ts';
@@ -9,7 +10,7 @@ export const migrateStoreWith =
   async (settings, print) => {
     const from = placeOf('--from', settings.from);
     const to = placeOf('--to', settings.to);
-    const migration = await migrateStore({ from, to, keys: keysOf(settings), isLocalEngine });
+    const migration = await migrateStore({ from, to, keys: keyOfSettings(settings), isLocalEngine });
     for (const line of linesOf(migration, from, to)) print(line);
     return { from: from.name, to: to.name, ...migration };
   };
@@ -18,12 +19,6 @@ function placeOf(flag: string, text: string): StorePlace {
   if (text === '') throw new SettingsError(`store migrate requires ${flag}`);
   return storePlace(flag, text);
 }
-
-const keysOf = ({ secretKey, secretKeyFile, secretKeyNew }: Settings): MigrateOptions['keys'] => ({
-  key: secretKey || undefined,
-  keyFile: secretKeyFile || undefined,
-  nextKey: secretKeyNew || undefined,
-});
 
 const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`;
 
