@@ -2,7 +2,7 @@
 
 import { eventually } from '../../deadline.ts';
 import { deployedUser } from '../../engines/clickhouse/ring/deployed_user.ts';
-import type { Ring, RingNode } from '../../engines/clickhouse/ring/ring.ts';
+import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { Reply, TestServer } from '../../server.ts';
 
 export const clusterSettings = { clusterHosts: '127.0.0.1' } as const;
@@ -24,16 +24,27 @@ export const register = (
 ): Promise<Reply> => server.post(backendsOf(warehouse), { name, location: url });
 
 /** A warehouse with all nodes of a ring, each as `node1` and so on. */
-export async function registerAll(server: Client, warehouse: string, ring: Ring, cluster: string): Promise<void> {
+export async function registerAll(
+  server: Client,
+  warehouse: string,
+  { nodes }: { readonly nodes: readonly Pick<RingNode, 'url'>[] },
+  cluster: string,
+): Promise<void> {
   await createWarehouse(server, warehouse, cluster);
-  for (const [index, node] of ring.nodes.entries())
+  for (const [index, node] of nodes.entries())
     (await register(server, warehouse, `node${index + 1}`, node)).is(201);
   await availabilityIs(
     server,
     warehouse,
-    ring.nodes.map((_, index) => `node${index + 1}`),
+    nodes.map((_, index) => `node${index + 1}`),
     'available',
   );
+}
+
+/** The catalog `c` in the warehouse, with the database `d`. */
+export async function createDatabase(server: Pick<TestServer, 'post' | 'put'>, warehouse: string): Promise<void> {
+  (await server.post('/api/v2/catalogs', { name: 'c', warehouse })).is(201);
+  (await server.put('/api/v2/catalogs/c/databases/d')).is(201);
 }
 
 export async function availabilityIs(

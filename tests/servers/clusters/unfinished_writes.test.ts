@@ -6,7 +6,7 @@ import { eventually } from '../../deadline.ts';
 import { type CuttingProxy, startCuttingProxy } from '../../engines/clickhouse/ring/cutting_proxy.ts';
 import { missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { start, type TestServer } from '../../server.ts';
-import { availabilityIs, clusterSettings, createWarehouse, register } from './cluster_server.ts';
+import { availabilityIs, clusterSettings, createDatabase, registerAll } from './cluster_server.ts';
 
 const backends = ['node1', 'node2'];
 const database = '/api/v2/catalogs/c/databases/d';
@@ -20,12 +20,8 @@ describe('a write that is not published whole', { skip: missingRing }, () => {
   before(async () => {
     [ring, server] = await Promise.all([startRing(2), start(clusterSettings)]);
     proxies = await Promise.all(ring.nodes.map(({ url }) => startCuttingProxy(url)));
-    await createWarehouse(server, 'w', 'shards');
-    for (const [index, proxy] of proxies.entries())
-      (await register(server, 'w', backends[index] as string, proxy)).is(201);
-    await availabilityIs(server, 'w', backends, 'available');
-    (await server.post('/api/v2/catalogs', { name: 'c', warehouse: 'w' })).is(201);
-    (await server.put(database)).is(201);
+    await registerAll(server, 'w', { nodes: proxies }, 'shards');
+    await createDatabase(server, 'w');
   });
   after(async () => {
     await server?.close();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../../deadline.ts';
 import { start, type TestServer } from '../../../server.ts';
-import { availabilityIs, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
+import { availabilityIs, createDatabase, registerAll } from '../../../servers/clusters/cluster_server.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const nodes = ['node1', 'node2'];
@@ -17,12 +17,8 @@ describe('a server that returns to one without tables', { skip: missingOldestVer
   before(async () => {
     ring = await startReplicatedRing({ version: '24.8', sessionMs: 10_000, shards: [1, 1] });
     server = await start({ clusterHosts: '127.0.0.1' });
-    await createWarehouse(server, 'w', clusterName);
-    for (const [index, node] of ring.servers.entries())
-      (await register(server, 'w', nodes[index] as string, node)).is(201);
-    await availabilityIs(server, 'w', nodes, 'available');
-    (await server.post('/api/v2/catalogs', { name: 'c', warehouse: 'w' })).is(201);
-    (await server.put(database)).is(201);
+    await registerAll(server, 'w', { nodes: ring.servers }, clusterName);
+    await createDatabase(server, 'w');
     const columns = [{ name: 'id', type: 'BIGINT' }];
     for (const name of ['t', 'dropped']) (await server.post(`${database}/tables`, { name, columns })).is(201);
     (await server.post(`${database}/tables/t/rows`, { rows: [[1], [2], [3]] })).is(201);

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Code, codes } from '../../../../src/standard/codes.ts';
 import { eventually } from '../../../deadline.ts';
 import { type Reply, start, type TestServer } from '../../../server.ts';
-import { availabilityIs, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
+import { availabilityIs, createDatabase, registerAll } from '../../../servers/clusters/cluster_server.ts';
 import { askNode, dropHidden } from '../ring/ask_node.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
@@ -76,12 +76,8 @@ describe('a node that lacks tables', { skip: missingOldestVersion }, () => {
     await writeFile(join(directory, 'rows.csv'), 'id,s\n7,loaded\n');
     ring = await startReplicatedRing({ version: '24.8', sessionMs: 10_000, shards: [1, 1] });
     server = await start({ clusterHosts: '127.0.0.1', loadDirectories: directory });
-    await createWarehouse(server, 'w', clusterName);
-    for (const [index, node] of ring.servers.entries())
-      (await register(server, 'w', nodes[index] as string, node)).is(201);
-    await availabilityIs(server, 'w', nodes, 'available');
-    (await server.post('/api/v2/catalogs', { name: 'c', warehouse: 'w' })).is(201);
-    (await server.put(database)).is(201);
+    await registerAll(server, 'w', { nodes: ring.servers }, clusterName);
+    await createDatabase(server, 'w');
     const columns = [
       { name: 'id', type: 'BIGINT' },
       { name: 's', type: 'STRING' },

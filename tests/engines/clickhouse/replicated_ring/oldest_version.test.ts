@@ -9,8 +9,8 @@ import {
   availabilityIs,
   backendsOf,
   clusterSettings,
-  createWarehouse,
-  register,
+  createDatabase,
+  registerAll,
 } from '../../../servers/clusters/cluster_server.ts';
 import { createTable, newTable, database as ordersDatabase, timeoutMs } from '../replication/replicated_tables.ts';
 import {
@@ -39,12 +39,8 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
   before(async () => {
     const opened = startReplicatedRing({ version: '24.8', sessionMs: 4000 });
     [server, ring] = await Promise.all([start(clusterSettings), opened]);
-    await createWarehouse(server, 'w', clusterName);
-    for (const [index, node] of ring.servers.entries())
-      (await register(server, 'w', names[index] as string, node)).is(201);
-    await availabilityIs(server, 'w', names, 'available');
-    (await server.post('/api/v2/catalogs', { name: 'c', warehouse: 'w' })).is(201);
-    (await server.put('/api/v2/catalogs/c/databases/d')).is(201);
+    await registerAll(server, 'w', { nodes: ring.servers }, clusterName);
+    await createDatabase(server, 'w');
   });
   after(async () => {
     await server?.close();

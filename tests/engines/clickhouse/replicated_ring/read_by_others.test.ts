@@ -9,7 +9,7 @@ import { Failure } from '../../../../src/standard/failure.ts';
 import { eventually } from '../../../deadline.ts';
 import { missingPostgresql } from '../../../postgresql.ts';
 import type { ServerProcess } from '../../../server.ts';
-import { availabilityIs, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
+import { availabilityIs, createDatabase, registerAll } from '../../../servers/clusters/cluster_server.ts';
 import { newPlaces, type Places } from '../../../servers/two_servers.ts';
 import { accessTo } from '../engine.ts';
 import { askNode } from '../ring/ask_node.ts';
@@ -48,12 +48,9 @@ describe('two servers on a cluster that replicates', { skip: missingPostgresql |
     [ring, places] = await Promise.all([started, newPlaces()]);
     one = await places.one.start(['--cluster-hosts=127.0.0.1']);
     other = await places.two.start(['--cluster-hosts=127.0.0.1']);
-    await createWarehouse(one, 'w', clusterName);
-    for (const [index, node] of ring.servers.entries())
-      (await register(one, 'w', nodes[index] as string, node)).is(201);
-    for (const server of [one, other]) await availabilityIs(server, 'w', nodes, 'available');
-    (await one.post('/api/v2/catalogs', { name: 'c', warehouse: 'w' })).is(201);
-    (await one.put(database)).is(201);
+    await registerAll(one, 'w', { nodes: ring.servers }, clusterName);
+    await availabilityIs(other, 'w', nodes, 'available');
+    await createDatabase(one, 'w');
     const columns = [{ name: 'id', type: 'BIGINT' }];
     (await one.post(`${database}/tables`, { name: 't', columns })).is(201);
   });

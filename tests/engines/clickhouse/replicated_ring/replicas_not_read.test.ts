@@ -15,7 +15,7 @@ import { rowReader } from '../../../../src/query/rows/row_validation.ts';
 import { definitionOf, type EngineWorld, openEngine, rowsOf } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { start, type TestServer } from '../../../server.ts';
-import { availabilityIs, backendsOf, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
+import { availabilityIs, backendsOf, createDatabase, registerAll } from '../../../servers/clusters/cluster_server.ts';
 import { accessTo, engineOn } from '../engine.ts';
 import { askNode } from '../ring/ask_node.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
@@ -211,12 +211,8 @@ describe('replicas that do not count', { skip: missingOldestVersion }, () => {
 
     before(async () => {
       server = await start({ clusterHosts: '127.0.0.1' });
-      await createWarehouse(server, 'w', clusterName);
-      for (const [index, node] of ring.servers.entries())
-        (await register(server, 'w', nodes[index] as string, node)).is(201);
-      await availabilityIs(server, 'w', nodes, 'available');
-      (await server.post('/api/v2/catalogs', { name: 'c', warehouse: 'w' })).is(201);
-      (await server.put(database)).is(201);
+      await registerAll(server, 'w', { nodes: ring.servers }, clusterName);
+      await createDatabase(server, 'w');
     });
     after(async () => {
       await server?.close();
