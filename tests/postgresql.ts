@@ -4,7 +4,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client } from 'pg';
+import { Client, type ClientConfig } from 'pg';
 import { openPostgresqlStore, type PostgresqlLocation } from '../src/store/postgresql/postgresql_store.ts';
 import { eventually } from './deadline.ts';
 
@@ -77,13 +77,17 @@ export async function runInCluster(sql: string): Promise<void> {
 }
 
 /** Statements in a database itself. */
-export async function runInDatabase(location: PostgresqlLocation, sql: string): Promise<void> {
-  const { host, port, user, database } = location;
-  const client = new Client({ host, port, user, database });
+export async function runInDatabase({ host, port, user, database }: PostgresqlLocation, sql: string): Promise<void> {
+  await queryOnce({ host, port, user, database }, sql);
+}
+
+/** On a connection of its own. @returns the first row; undefined after several statements. */
+export async function queryOnce(config: ClientConfig, sql: string): Promise<unknown> {
+  const client = new Client(config);
   client.on('error', () => {});
   await client.connect();
   try {
-    await client.query(sql);
+    return (await client.query(sql)).rows?.[0];
   } finally {
     await client.end();
   }
@@ -192,14 +196,7 @@ async function startCluster({ isDurable = false } = {}): Promise<Cluster> {
   const postgres = [join(programs as string, 'postgres'), '-D', data, ...flags];
   const location = { host: directory, port: 5432, user: clusterUser };
   const run = async (sql: string): Promise<void> => {
-    const client = new Client({ ...location, database: 'postgres' });
-    client.on('error', () => {});
-    await client.connect();
-    try {
-      await client.query(sql);
-    } finally {
-      await client.end();
-    }
+    await queryOnce({ ...location, database: 'postgres' }, sql);
   };
   let server: ChildProcess;
   const launch = async () => {
@@ -274,16 +271,7 @@ async function startStandbyOf({ base, directory, uid, gid, asUser, own, flags, l
   });
   standby.unref();
   process.once('exit', () => standby.kill('SIGQUIT'));
-  const query = async (sql: string): Promise<unknown> => {
-    const client = new Client({ host, port: 5432, user: clusterUser, database: 'postgres' });
-    client.on('error', () => {});
-    await client.connect();
-    try {
-      return (await client.query(sql)).rows[0];
-    } finally {
-      await client.end();
-    }
-  };
+  const query = (sql: string) => queryOnce({ host, port: 5432, user: clusterUser, database: 'postgres' }, sql);
   await eventually('the standby accepts connections', () => query('select 1').catch(() => undefined), startMs);
   return { host, promote: async () => void (await query('select pg_promote()')) };
 }

@@ -3,6 +3,7 @@
 
 import type { CatalogEngine } from '../../src/catalog/changes/change_context.ts';
 import type { Change, ChangeCost } from '../../src/engines/port/changes.ts';
+import { Failure } from '../../src/standard/failure.ts';
 
 type Databases = Map<string, Map<string, unknown>>;
 
@@ -18,6 +19,17 @@ export class EngineInMemory implements CatalogEngine {
     () => {};
   /** A step awaits this first. */
   gate: (signal: AbortSignal) => Promise<void> = async () => {};
+
+  /** The next steps end only when they are cancelled. Resolves when the first of them has begun. */
+  workUntilCancelled(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.gate = (signal) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped')));
+        resolve();
+      });
+    return promise;
+  }
 
   async cost(): Promise<ChangeCost> {
     return this.costs;

@@ -95,15 +95,10 @@ test('if the task is cancelled before it begins, the table is ready again at onc
 
 test('if the task is cancelled while the engine works, the engine stops and the table is unchanged', async () => {
   const { warehouse, tasks } = await prepared();
-  const working = Promise.withResolvers<void>();
-  warehouse.engine.gate = (signal) =>
-    new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped')));
-      working.resolve();
-    });
+  const working = warehouse.engine.workUntilCancelled();
   const taskId = await alter(warehouse);
   await tasks.start();
-  await working.promise;
+  await working;
   await tasks.cancel(taskId, principal);
   assert.equal((await tasks.wait(taskId, deadlineMs(5000)))?.state, 'cancelled');
   await eventually('the table is ready', async () => (await table(warehouse)).state === 'ready');
@@ -130,15 +125,10 @@ test('if the engine dies and comes back, the task retries and succeeds', async (
 
 test('a server that stops hands the change over to its successor', async () => {
   const { warehouse, tasks } = await prepared();
-  const working = Promise.withResolvers<void>();
-  warehouse.engine.gate = (signal) =>
-    new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped')));
-      working.resolve();
-    });
+  const working = warehouse.engine.workUntilCancelled();
   const taskId = await alter(warehouse);
   await tasks.start();
-  await working.promise;
+  await working;
   await tasks.stop(1000);
   assert.equal((await table(warehouse)).state, 'altering');
   warehouse.engine.gate = async () => {};

@@ -344,12 +344,7 @@ test('while its server works on a change it renews the lease', async () => {
 test('a server that learns from a renewal that it lost its lease cancels the step', async () => {
   const servers = await twoServers({ renewEveryMs: 5 });
   const { first, engine } = servers;
-  const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
-  engine.gate = (signal) =>
-    new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped')));
-      reach();
-    });
+  const reached = engine.workUntilCancelled();
   const lost = assert.rejects(first.createTable('c', 'd', 'new'), isUnknown);
   await reached;
   await takeAway(servers);

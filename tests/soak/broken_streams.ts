@@ -3,18 +3,10 @@
 // with every row exactly once.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import {
-  createReadStream,
-  createWriteStream,
-  linkSync,
-  mkdirSync,
-  readdirSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { createReadStream, createWriteStream, linkSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { type CommandLine, newCommandLine } from '../cli/remote/command_process.ts';
+import { type CommandLine, newCommandLine, signIn } from '../cli/remote/command_process.ts';
 import { peakMiB } from '../cli/remote/transfer/measured_command.ts';
 import { header, numberedRows, type RowSums } from '../cli/remote/transfer/numbered_rows.ts';
 import { eventually } from '../deadline.ts';
@@ -99,8 +91,7 @@ const columnsOfRows = [
 ];
 
 async function prepare({ line, server, columns }: World): Promise<void> {
-  writeFileSync(join(line.directory, 'token'), server.token);
-  assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
+  await signIn(line, server);
   await server.client.databases.create({ name: 'streams' });
   await server.client.databases('streams').tables.create({ name: 'rows', columns }).done();
   const small = await onTerminal(line, {

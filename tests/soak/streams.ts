@@ -1,9 +1,8 @@
 // `load`, `export` and `sql` with a gigabyte through a pipe, in the memory of 30 MB; the real sets of data through the command line; and a
 // result of a million rows in an interactive session.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type CommandLine, newCommandLine } from '../cli/remote/command_process.ts';
+import { type CommandLine, newCommandLine, signIn } from '../cli/remote/command_process.ts';
 import { type Scrolled, scrollResult } from '../cli/remote/large_result.ts';
 import { missingTerminal, openTerminal } from '../cli/remote/terminal.ts';
 import {
@@ -35,8 +34,7 @@ export async function streamThroughCommands(random: Random, problems: string[]):
   const line = newCommandLine();
   const server = await startProcess([], join(line.directory, 'data'));
   try {
-    writeFileSync(join(line.directory, 'token'), server.token);
-    assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
+    await signIn(line, server);
     await server.client.databases.create({ name: 'streams' });
     const options = { line, server, database: 'streams', seed: random.seed, timeoutMs };
     const transfers = await transferred(options, problems);

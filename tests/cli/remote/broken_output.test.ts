@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, it, test } from 'node:test';
 import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
-import { type CommandLine, main, newCommandLine } from './command_process.ts';
+import { type CommandLine, main, newCommandLine, signIn } from './command_process.ts';
 
 let server: TestServer;
 let line: CommandLine;
@@ -17,8 +17,7 @@ const path = (name: string) => join(line.directory, name);
 before(async () => {
   server = await start();
   line = newCommandLine();
-  writeFileSync(path('token'), `${server.token}\n`);
-  assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
+  await signIn(line, server);
   await server.client.databases.create({ name: 'shop' });
   const columns = [{ name: 'id', type: 'BIGINT' }];
   await server.client.databases('shop').tables.create({ name: 'orders', columns }).done();

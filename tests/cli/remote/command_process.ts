@@ -1,7 +1,8 @@
 // Runs commands that call a server as processes, with profiles of their own.
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -54,4 +55,13 @@ export function newCommandLine(): CommandLine {
     },
     remove: () => rmSync(directory, { recursive: true, force: true }),
   };
+}
+
+/** With the token of a server, for all commands that follow. */
+export async function signIn(
+  line: CommandLine,
+  { url, token }: { readonly url: string; readonly token: string },
+): Promise<void> {
+  writeFileSync(join(line.directory, 'token'), token);
+  assert.equal((await line.run(['login', '--url', url, '--token-file', 'token'])).code, 0);
 }

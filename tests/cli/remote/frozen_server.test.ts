@@ -1,7 +1,6 @@
 // A server that does not answer, because it is frozen: Ctrl-C returns to the prompt and says what may go on, and completion lets one type.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -11,7 +10,7 @@ import { unused } from '../../../src/cli/remote/program.ts';
 import { NameCompletion } from '../../../src/cli/remote/sql/name_completion.ts';
 import { eventually } from '../../deadline.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
-import { type CommandLine, newCommandLine } from './command_process.ts';
+import { type CommandLine, newCommandLine, signIn } from './command_process.ts';
 import { missingTerminal, openTerminal, type Terminal } from './terminal.ts';
 
 async function listening(server: Server): Promise<string> {
@@ -27,8 +26,7 @@ describe('a frozen server', { skip: missingTerminal }, () => {
   before(async () => {
     line = newCommandLine();
     server = await startProcess([], join(line.directory, 'data'));
-    writeFileSync(join(line.directory, 'token'), server.token);
-    assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
+    await signIn(line, server);
     await server.client.databases.create({ name: 'shop' });
   });
   after(async () => {

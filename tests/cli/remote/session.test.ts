@@ -1,12 +1,12 @@
 // The interactive session of `sql` in a real terminal (tmux): statements of several lines, completion, history, cancelling, and a server
 // that is lost and returns.
 import assert from 'node:assert/strict';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
-import { type CommandLine, newCommandLine } from './command_process.ts';
+import { type CommandLine, newCommandLine, signIn } from './command_process.ts';
 import { scrollResult } from './large_result.ts';
 import { missingTerminal, openTerminal, type Terminal } from './terminal.ts';
 
@@ -24,8 +24,7 @@ before(async () => {
   if (skip) return;
   line = newCommandLine();
   server = await startProcess([], join(line.directory, 'data'));
-  writeFileSync(join(line.directory, 'token'), server.token);
-  assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
+  await signIn(line, server);
   await server.client.databases.create({ name: 'shop' });
   const columns = [{ name: 'customer', type: 'STRING' }];
   await server.client.databases('shop').tables.create({ name: 'purchases', columns }).done();

@@ -8,7 +8,7 @@ import { after, before, it } from 'node:test';
 import { commandsFor } from '../../../src/cli/remote/failure_advice.ts';
 import { unreadableBecause } from '../../../src/cli/remote/field_options.ts';
 import { start, type TestServer } from '../../server.ts';
-import { type CommandLine, newCommandLine, type RunOptions } from './command_process.ts';
+import { type CommandLine, newCommandLine, type RunOptions, signIn } from './command_process.ts';
 
 let server: TestServer;
 let line: CommandLine;
@@ -17,8 +17,7 @@ before(async () => {
   line = newCommandLine();
   server = await start({ backupDirectories: line.directory });
   const write = (name: string, text: string) => writeFileSync(join(line.directory, name), text);
-  write('token', server.token);
-  assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
+  await signIn(line, server);
   await server.client.databases.create({ name: 'shop' });
   const columns = [{ name: 'a', type: 'INT' }] as const;
   await server.client.databases('shop').tables.create({ name: 'there', columns }).done();

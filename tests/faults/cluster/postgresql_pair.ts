@@ -4,10 +4,9 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { eventually } from '../../deadline.ts';
 import { freePorts } from '../../engines/clickhouse/ring/free_ports.ts';
-import { clusterSetup } from '../../postgresql.ts';
+import { clusterSetup, queryOnce } from '../../postgresql.ts';
 import type { Host } from './network.ts';
 
 const user = 'tabularium';
@@ -245,13 +244,5 @@ async function setSynchronous(node: Node, names: string): Promise<void> {
   await query(node, 'postgres', 'select pg_reload_conf()');
 }
 
-async function query({ host, port }: Node, name: string, sql: string): Promise<unknown> {
-  const client = new Client({ host: host.address, port, user, database: name, connectionTimeoutMillis: 5000 });
-  client.on('error', () => {});
-  await client.connect();
-  try {
-    return (await client.query(sql)).rows[0];
-  } finally {
-    await client.end();
-  }
-}
+const query = ({ host, port }: Node, name: string, sql: string): Promise<unknown> =>
+  queryOnce({ host: host.address, port, user, database: name, connectionTimeoutMillis: 5000 }, sql);

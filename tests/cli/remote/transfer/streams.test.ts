@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream, writeFileSync } from 'node:fs';
+import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { after, before, test } from 'node:test';
 import { deadlineMs, eventually } from '../../../deadline.ts';
 import { type ServerProcess, startProcess } from '../../../server.ts';
-import { type CommandLine, main, newCommandLine } from '../command_process.ts';
+import { type CommandLine, main, newCommandLine, signIn } from '../command_process.ts';
 import { runMeasured } from './measured_command.ts';
 import { numberedRows } from './numbered_rows.ts';
 import { loadFromPipe, readThroughPipe, requireFlat, type StreamsOptions } from './streams.ts';
@@ -24,8 +24,7 @@ let options: StreamsOptions;
 before(async () => {
   line = newCommandLine();
   server = await startProcess([], join(line.directory, 'data'));
-  writeFileSync(join(line.directory, 'token'), server.token);
-  assert.equal((await line.run(['login', '--url', server.url, '--token-file', 'token'])).code, 0);
+  await signIn(line, server);
   await server.client.databases.create({ name: 'shop' });
   options = { line, server, database: 'shop', seed, timeoutMs };
 });
