@@ -21,7 +21,14 @@ import { codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
-import { HandedBack, RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
+import {
+  actorOfTask,
+  HandedBack,
+  RetryableError,
+  type TaskContext,
+  type TaskRecord,
+  type TaskRequest,
+} from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { consistentSnapshot, readDefinitions, type SourceDefinitions } from './definitions.ts';
 import { takeSnapshot } from './held_snapshots.ts';
@@ -117,10 +124,10 @@ export class Backups {
   }
 
   async run(task: TaskRecord<'backup'>, context: Run): Promise<Result> {
-    const { taskId, principal, target: uri } = task;
+    const { taskId, principal } = task;
     const { objectId, to } = task.request;
     const definitions = await this.#authorize(objectId, principal);
-    const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };
+    const actor = actorOfTask(task);
     const { signal, requireHeld } = context;
     const target = heldTarget(await this.#open(taskId, to), () => requireHeld(this.#parts.store.db));
     const details = { taskId, kind: 'backup' };

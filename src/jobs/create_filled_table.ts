@@ -5,7 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Queries, QueryRequest } from '../query/statements/queries.ts';
-import type { TaskKind } from '../tasks/task.ts';
+import { actorOfTask, type TaskKind } from '../tasks/task.ts';
 import { storeStatistics } from './new_table_statistics.ts';
 
 export const createFilledTableTask = 'create_filled_table';
@@ -33,9 +33,9 @@ export function createFilledTableKind(parts: {
     attemptsMax: 5,
     actsAsPrincipal: true,
     async run(task, { signal, progress }) {
-      const { taskId, principal, target } = task;
+      const { taskId, principal } = task;
       const { fill } = task.request;
-      const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
+      const actor = actorOfTask(task);
       let rowCount: number | null = null;
       const object = await parts.catalog.runCreation(taskId, {
         signal,

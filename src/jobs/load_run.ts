@@ -8,7 +8,7 @@ import type { LoadRun } from '../query/loads/load_pipeline.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
+import { actorOfTask, RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
 
 export const loadAttemptsMax = 5;
 
@@ -66,10 +66,10 @@ export async function runLoad<T>(
   { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
   work: (run: LoadRun) => Promise<T>,
 ): Promise<T> {
-  const { taskId, principal, target } = task;
+  const { taskId, principal } = task;
   try {
     directory.requireActive(principal);
-    const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
+    const actor = actorOfTask(task);
     const sealed = task.request.source.s3 ? await secrets.get(secretName(taskId)) : undefined;
     const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);
     return await work({ taskId, principal, actor, signal, progress, credentials });

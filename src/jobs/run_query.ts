@@ -9,7 +9,7 @@ import {
   runQueryTask,
 } from '../query/statements/query_submission.ts';
 import { Failure } from '../standard/failure.ts';
-import { RetryableError, type TaskContext, type TaskKind, type TaskRecord } from '../tasks/task.ts';
+import { actorOfTask, RetryableError, type TaskContext, type TaskKind, type TaskRecord } from '../tasks/task.ts';
 
 interface Parts {
   readonly submitter: QuerySubmitter;
@@ -50,12 +50,13 @@ const common = { attemptsMax: 6, actsAsPrincipal: true } as const;
 
 async function runStatement<R>(
   { submitter, directory }: Parts,
-  { taskId, principal, target, request }: TaskRecord<'run_query' | 'profile_query'>,
+  task: TaskRecord<'run_query' | 'profile_query'>,
   { signal, progress }: TaskContext,
   toResult: (run: QueryRun) => Promise<R>,
 ): Promise<R> {
+  const { taskId, principal, request } = task;
   directory.requireActive(principal);
-  const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
+  const actor = actorOfTask(task);
   try {
     if (request.streamed)
       throw new Failure('TASK_INTERRUPTED', 'the server stopped before the result was complete; run the query again');

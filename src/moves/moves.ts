@@ -24,7 +24,7 @@ import { Failure, objectNotFound, type Violation } from '../standard/failure.ts'
 import type { LeaseHolder } from '../store/leases.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { Cancelled, RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
+import { actorOfTask, Cancelled, RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
 import { terminalStates } from '../tasks/task_rows.ts';
 import { MoveCopy } from './move_copy.ts';
 import {
@@ -164,7 +164,7 @@ export class Moves {
     const { taskId, principal, request } = task;
     const { root } = await this.#definitions(move.catalogId, task);
     await catalog.takeMove(taskId);
-    const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: task.target };
+    const actor = actorOfTask(task);
     const details = { taskId, from: root.spec.warehouse, to: request.warehouse };
     await trail.begin(actor, { objectId: move.catalogId, details });
     const writes = await this.#writesOf(root.spec.warehouse, move);

@@ -86,6 +86,14 @@ export interface TaskRecord<T extends string = string> {
   readonly error: TaskError | null;
 }
 
+/** For the audit records of what a task does when it runs. */
+export const actorOfTask = ({ principal, target }: Pick<TaskRecord, 'principal' | 'target'>): Actor => ({
+  id: principal.id,
+  name: principal.name,
+  action: 'tasks.run',
+  target,
+});
+
 /** A task of one of the types that this release knows. */
 export type StoredTask = { readonly [T in TaskType]: TaskRecord<T> }[TaskType];
 

@@ -10,7 +10,7 @@ import { newId } from '../../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../../model/principal.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
+import { actorOfTask, RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { BackupTarget } from '../targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from '../targets/backup_targets.ts';
@@ -128,13 +128,14 @@ export class ServerBackups {
   }
 
   async #run(
-    { taskId: backupId, principal, target: uri, request }: TaskRecord<'server_backup'>,
+    task: TaskRecord<'server_backup'>,
     { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<Result> {
-    const { objectId, to } = request;
+    const { taskId: backupId } = task;
+    const { objectId, to } = task.request;
     signal.throwIfAborted();
-    await this.#authorize(principal);
-    const actor: Actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };
+    await this.#authorize(task.principal);
+    const actor = actorOfTask(task);
     const target = await this.#open(backupId, to);
     try {
       // A previous attempt completed the backup, but the process died before it recorded that.

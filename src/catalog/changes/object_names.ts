@@ -19,6 +19,7 @@ export function alreadyExists(category: Category, requested: string, existing: s
   return new Failure('OBJECT_ALREADY_EXISTS', message, { category, name: existing });
 }
 
+/** Throws INVALID_NAME. */
 export function checkName(name: string): void {
   const fault = nameFault(name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is invalid: ${fault}`, { name });

@@ -12,7 +12,14 @@ import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
-import { HandedBack, type RequireHeld, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
+import {
+  actorOfTask,
+  HandedBack,
+  type RequireHeld,
+  type TaskContext,
+  type TaskRecord,
+  type TaskRequest,
+} from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultFiles } from '../results/result_files.ts';
@@ -93,13 +100,13 @@ export class Exports {
   }
 
   async run(task: TaskRecord<'export'>, { signal, progress, isRetry, requireHeld }: TaskContext): Promise<Manifest> {
-    const { taskId, principal, target } = task;
+    const { taskId, principal } = task;
     this.#options.directory.requireActive(principal);
     const destination = await this.#open(task, requireHeld);
     try {
       // The first attempt has nothing to remove, and credentials that only allow writing could not list the folder.
       if (isRetry) await destination.clear();
-      const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
+      const actor = actorOfTask(task);
       const { format, fileBytesMax, to: _to, ...query } = task.request;
       const into = { format, fileBytesMax, bytesMax: await destination.roomBytes(), isDurable: true };
       // Moving a file into the file store is cheap compared with writing it; uploading it may be most of the work.

@@ -4,8 +4,8 @@
 import { type TokenRow, versionOfToken } from '../../access/authentication/tokens.ts';
 import type { ParentSegmentsOf } from '../../api/handlers.ts';
 import { tokensApi } from '../../api/identity/tokens.ts';
+import { checkName } from '../../catalog/changes/object_names.ts';
 import { dayMs } from '../../model/durations.ts';
-import { nameFault } from '../../model/names.ts';
 import { parseScopes } from '../../model/principal.ts';
 import { likePattern } from '../../model/text_patterns.ts';
 import { Failure, invalidParameter, objectNotFound } from '../../standard/failure.ts';
@@ -81,8 +81,7 @@ export const tokens = implement(tokensApi, {
   },
   create: async ({ segments, body, ifExists }, context) => {
     const { name, scopes = null, expiresAt } = body;
-    const fault = nameFault(name);
-    if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is invalid: ${fault}`, { name });
+    checkName(name);
     const [user] = await context.catalog.require(segments);
     if (context.call.principal.scopes !== undefined)
       throw new Failure('FORBIDDEN', 'a token with scopes cannot create tokens');

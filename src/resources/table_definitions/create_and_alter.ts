@@ -4,11 +4,12 @@ import type { PropertiesPatch } from '../../api/fields.ts';
 import type { ParentSegmentsOf, SegmentsOf } from '../../api/handlers.ts';
 import type { ColumnBody, DefinitionBody, Distribution } from '../../api/tables/table_fields.ts';
 import type { tablesApi } from '../../api/tables/tables.ts';
+import { checkName } from '../../catalog/changes/object_names.ts';
 import type { CatalogObject, ChainOf, CreateRequest } from '../../catalog/object.ts';
 import type { Change } from '../../engines/port/changes.ts';
 import type { Engine } from '../../engines/port/engine.ts';
 import type { TableRef } from '../../engines/port/refs.ts';
-import { foldName, nameFault } from '../../model/names.ts';
+import { foldName } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType, widens } from '../../model/types.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
@@ -416,8 +417,7 @@ export function columnMissing(name: string): Failure {
 
 /** The name of a column follows the rules for all names (rest-standard B1). */
 function requireFreeColumnName(name: string, { columns }: Pick<TableSpec, 'columns'>): void {
-  const fault = nameFault(name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is invalid: ${fault}`, { name });
+  checkName(name);
   const existing = columns.find((column) => foldName(column.name) === foldName(name));
   if (!existing) return;
   const message = `the table has the column ${JSON.stringify(existing.name)}; names are case-insensitive`;
