@@ -104,7 +104,7 @@ export async function assembleCore(foundation: Foundation, engines: readonly Eng
 
 export type Core = Awaited<ReturnType<typeof assembleCore>>;
 
-/** How the servers of the store tell each other of the replicas of a warehouse. */
+/** How the servers of the store notify each other of the replicas of a warehouse. */
 const noticesIn =
   (store: Store, changes: ChangeFeed) =>
   (warehouseId: string): ReplicaNotices => {

@@ -40,7 +40,7 @@ export class StatisticsRefresher {
     await this.#refreshing;
   }
 
-  /** Never rejects: nobody waits for the refreshes of the timer, and a rejection of which nobody hears ends the process. */
+  /** Never rejects: nobody waits for the refreshes of the timer, and an unhandled rejection ends the process. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh()
       .catch((error) => this.#options.observe({ kind: 'backgroundError', what: 'table statistics', error }))

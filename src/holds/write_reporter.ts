@@ -65,7 +65,7 @@ export class WriteReporter implements WriteFence, ChangeFollower {
   /** The epoch of the lease for which all moves were read. */
   #readEpoch: number | undefined;
   #turn: Promise<void> = Promise.resolve();
-  /** Since the last look at all moves. */
+  /** Since all moves were last read. */
   #hasFailed = false;
   #timer: NodeJS.Timeout | undefined;
 

@@ -6,7 +6,7 @@ const anyText = Symbol('%');
 const oneCharacter = Symbol('_');
 type Token = string | typeof anyText | typeof oneCharacter;
 
-/** A letter has the same form wherever it stands: in lower case, a sigma at the end of a word has another one. */
+/** A letter has the same form wherever it appears: in lower case, a sigma at the end of a word has another one. */
 const fold = (text: string): string => text.toLowerCase().replaceAll('ς', 'σ');
 
 /** For names: the time is bounded by the product of the two lengths. */

@@ -124,7 +124,7 @@ export class SharedFailedLogins implements FailedLogins {
     }
   }
 
-  /** @returns what tells each caller the outcome, for after the commit. */
+  /** @returns functions that report the outcomes to the callers, for after the commit. */
   async #runIn(tx: Transaction<Schema>, steps: readonly Step[]): Promise<(() => void)[]> {
     const records = await StoredRecords.read(
       tx,

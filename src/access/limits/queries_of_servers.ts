@@ -10,7 +10,7 @@ export interface QueriesElsewhere {
   countOf(principalId: string): number;
   /** How many statements of the principal now run or wait here. */
   changed(principalId: string, running: number): void;
-  /** `waiting`: whether any statement waits until `countOf` is lower, which `onRead` tells. */
+  /** `waiting`: whether any statement waits until `countOf` is lower, which `read` reports. */
   onRead(read: () => void, waiting: () => boolean): void;
 }
 

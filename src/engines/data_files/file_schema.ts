@@ -1,4 +1,4 @@
-// What adapters share of reading the columns of a data file: what they are told of it, and which files and columns are refused.
+// What adapters share of reading the columns of a data file: what a load says of it, and which files and columns are refused.
 import { foldName } from '../../model/names.ts';
 import type { DataFile, FileLoad, LoadColumn, SchemaInference } from '../port/load.ts';
 import { hasLines, lineBytesMax } from './csv_lines.ts';

@@ -11,7 +11,7 @@ export interface PartChecks {
 }
 
 interface Names {
-  /** As it stands in the statement. */
+  /** As it appears in the statement. */
   readonly table: string;
   readonly quote: (name: string) => string;
 }

@@ -1,4 +1,4 @@
-// What a server tells the others on its store about its warehouses, and how a warehouse on another server looks from here. The data of
+// What a server reports to the others on its store about its warehouses, and how a warehouse on another server looks from here. The data of
 // such a warehouse is in the data directory of that server: here no engine is opened for it.
 import { Failure } from '../../standard/failure.ts';
 import type { ReplicaNotices } from '../cluster/replica_notices.ts';
@@ -18,7 +18,7 @@ export interface OtherServers {
   readonly serverId: string;
   /** The last report of another server, as JSON; undefined if it is down. */
   readonly reportOf: (serverId: string) => string | undefined;
-  /** How this one tells them of the replicas of a warehouse. */
+  /** How this one notifies them of the replicas of a warehouse. */
   readonly noticesOf: (warehouseId: string) => ReplicaNotices;
 }
 

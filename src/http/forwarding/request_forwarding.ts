@@ -61,7 +61,7 @@ export class RequestForwarding<Context> {
   }
 
   /**
-   * A failure is to be thrown when the caller has proved to be authorized: it tells that the object exists. Undefined: this server
+   * A failure is to be thrown when the caller has proved to be authorized: it reveals that the object exists. Undefined: this server
    * processes the request.
    */
   async byPath(route: Route<Context>, message: Message): Promise<ApiResponse | Failure | undefined> {

@@ -217,7 +217,7 @@ export class IdempotentRequests {
   }
 }
 
-/** Before another look at whether an attempt has ended. Throws CHANGE_IN_PROGRESS when the deadline has passed. */
+/** Before it is checked again whether an attempt has ended. Throws CHANGE_IN_PROGRESS when the deadline has passed. */
 async function pauseUntil(until: number): Promise<void> {
   if (performance.now() >= until) throw stillRunning();
   await pause(recoveryPollMs);

@@ -279,7 +279,7 @@ export class QueryHistory {
   }
 
   /**
-   * Writes the statements that ended since the last flush, and tells the other servers of those that run for long. After a failure they are
+   * Writes the statements that ended since the last flush, and reports those that run for long to the other servers. After a failure they are
    * retried by the next flush.
    */
   flush(): Promise<void> {

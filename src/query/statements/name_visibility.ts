@@ -1,4 +1,4 @@
-// Decides whether an engine's output about a statement may be shown when its plan alone does not tell. Error messages reveal which tables
+// Decides whether an engine's output about a statement may be shown when its plan alone does not decide it. Error messages reveal which tables
 // and columns exist, and so do parts that binding folded into a constant. The output may be shown if every name that could be a table
 // belongs to a database, or a table, that the caller may read. The decision never depends on objects that the caller may not read,
 // because the difference would reveal them.

@@ -3,7 +3,7 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import { analysisTimeoutMs, statementLimits } from '../sql/statement_limits.ts';
 import { type NamedInTree, TreeReader } from './query_tree.ts';
 
-/** What stands before the text of a query whose tree is asked for. */
+/** Precedes the text of a query whose tree is read. */
 export const treePrefix = 'EXPLAIN QUERY TREE run_passes = 0 SELECT * FROM (\n';
 const treeSuffix = '\n)';
 

@@ -339,7 +339,7 @@ async function storeNative(
   return [];
 }
 
-/** The first rows that do not fit. An expression that fails tells nothing of its row, which is then searched for. */
+/** The first rows that do not fit. An expression that fails does not name its row, which is then searched for. */
 async function findFaults(server: ClickHouseServer, sql: RowSql, rowsMax: number, call: Call): Promise<Scanned[]> {
   const hasExpression = sql.columns.some(({ mapped }) => mapped.expression !== undefined);
   const faults = (where: string) =>

@@ -10,7 +10,7 @@ export interface ReplicationFeatures {
   readonly lightweightSync: boolean;
   /** What a lost replica left in Keeper can be deleted (`SYSTEM DROP REPLICA`). */
   readonly dropReplica: boolean;
-  /** The server tells its session with Keeper (`system.zookeeper_connection`). */
+  /** The server reports its session with Keeper (`system.zookeeper_connection`). */
   readonly keeperSession: boolean;
   /** A database can have a comment. */
   readonly databaseComments: boolean;

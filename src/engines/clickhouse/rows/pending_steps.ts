@@ -51,7 +51,7 @@ export async function isCompleted(
   );
 }
 
-/** Like `completeEarlier`; undefined if the work can no longer be done: whoever repeats the request is told why. */
+/** Like `completeEarlier`; undefined if the work can no longer be done: whoever repeats the request learns why. */
 export async function rowsOfEarlier(
   context: WarehouseContext,
   catalog: CatalogRef,

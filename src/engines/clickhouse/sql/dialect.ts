@@ -116,7 +116,7 @@ const beforeValue = new Set(
   ),
 );
 
-/** Whether the word at the index can be a value: no alias and no table stands there. */
+/** Whether the word at the index can be a value: it is neither an alias nor a table. */
 function isValue(tokens: readonly Token[], index: number): boolean {
   const previous = tokens[index - 1];
   if (previous === undefined) return true;
@@ -131,7 +131,7 @@ function countBracket(casts: boolean[], tokens: readonly Token[], index: number)
   else if (text === ')' || text === ']') casts.pop();
 }
 
-/** A longer type is none of ours. */
+/** The text of a logical type is not longer. */
 const typeTokensMax = 2000;
 const closing: Readonly<Record<string, string>> = { '(': ')', '<': '>' };
 

@@ -114,7 +114,7 @@ function nameReplacements(
 
 const chainKey = (parts: readonly string[]) => JSON.stringify(parts.map(foldedName));
 
-/** What stands between tokens, if it is more than spaces and line breaks. */
+/** What is between tokens, if it is more than spaces and line breaks. */
 function blanks(sql: string, tokens: readonly Token[]): Replacement[] {
   const found: Replacement[] = [];
   let end = tokens[0]?.start ?? 0;

@@ -100,7 +100,7 @@ export async function recordedWrite(
     // What is still recorded may be completed by others.
     throw isRecorded ? error : withOutcome(error, 'unknown');
   }
-  // The work is done, whatever failed here: a request that is told otherwise would do it again.
+  // The work is done, whatever failed here: a request that failed would do it again.
   await record('applied').catch((error: unknown) => {
     throw withOutcome(serverFailure(error), 'unknown');
   });
