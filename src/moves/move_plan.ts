@@ -116,8 +116,8 @@ export function requireUnblocked(problems: readonly MoveProblem[]): void {
   const [first] = blocking;
   if (!first) return;
   const names = [first.database, first.name].filter((name) => name !== null).map((name) => JSON.stringify(name));
-  const of = names.length === 0 ? '' : `${names.join('.')}: `;
-  throw new Failure('MOVE_BLOCKED', `the catalog cannot be moved: ${of}${first.reason}`, { problems: blocking });
+  const object = names.length === 0 ? '' : `${names.join('.')}: `;
+  throw new Failure('MOVE_BLOCKED', `the catalog cannot be moved: ${object}${first.reason}`, { problems: blocking });
 }
 
 function targetSpec(

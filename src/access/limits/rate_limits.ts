@@ -45,9 +45,9 @@ export class RateLimitsInMemory implements RateLimits {
   readonly #clock: Clock;
 
   constructor({ settings, networkOf, clock, onTaken }: RateLimitsOptions) {
-    const on = (kind: BucketKind) => onTaken && ((key: string, takenMs: number) => onTaken(kind, key, takenMs));
-    this.#principals = bucketsOf(settings.principalCostPerSecondMax, settings.principalCostBurstMax, on('principal'));
-    this.#addresses = bucketsOf(settings.addressCostPerSecondMax, settings.addressCostBurstMax, on('address'));
+    const report = (kind: BucketKind) => onTaken && ((key: string, takenMs: number) => onTaken(kind, key, takenMs));
+    this.#principals = bucketsOf(settings.principalCostPerSecondMax, settings.principalCostBurstMax, report('principal'));
+    this.#addresses = bucketsOf(settings.addressCostPerSecondMax, settings.addressCostBurstMax, report('address'));
     this.#networkOf = networkOf;
     this.#clock = monotonicClock(clock);
   }

@@ -33,9 +33,9 @@ export function planText({ steps, undeclared, refusals, notes }: Plan, style: St
 
 function stepLines({ action, title, differences, size, place }: Step, style: Style): string[] {
   const sign = signs[action];
-  const at = place ? style('dim', `  (${placeText(place)})`) : '';
+  const shownPlace = place ? style('dim', `  (${placeText(place)})`) : '';
   const details = differences.flatMap((difference) => differenceLines(difference, style));
-  return [`${style(colours[sign] ?? 'reset', `${sign} ${action} ${title}`)}${sizeText(size)}${at}`, ...details, ''];
+  return [`${style(colours[sign] ?? 'reset', `${sign} ${action} ${title}`)}${sizeText(size)}${shownPlace}`, ...details, ''];
 }
 
 function differenceLines({ sign, field, from, to }: Difference, style: Style): string[] {

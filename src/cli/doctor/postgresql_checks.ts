@@ -222,14 +222,14 @@ async function connectionsFinding(
     (each) => each !== undefined && each >= 0,
   ) as number[];
   const free = Math.min(Number(limits?.max) - Number(limits?.reserved) - Number(limits?.others), ...own);
-  const of = servers > 1 ? `${servers} servers with` : 'a server with';
+  const users = servers > 1 ? `${servers} servers with` : 'a server with';
   return free >= needed
     ? good(
         'connections',
-        `PostgreSQL permits ${free} connections, and ${of} storeConnections ${storeConnections} uses up to ${needed}`,
+        `PostgreSQL permits ${free} connections, and ${users} storeConnections ${storeConnections} uses up to ${needed}`,
       )
     : wrong(
         'connections',
-        `PostgreSQL permits ${free} connections to this database, and ${of} storeConnections ${storeConnections} uses up to ${needed}: raise max_connections (or the limit of the user or the database), or lower storeConnections`,
+        `PostgreSQL permits ${free} connections to this database, and ${users} storeConnections ${storeConnections} uses up to ${needed}: raise max_connections (or the limit of the user or the database), or lower storeConnections`,
       );
 }

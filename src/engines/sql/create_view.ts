@@ -21,17 +21,17 @@ export function refuseModifiers(modifiers: readonly string[]): void {
 /** The names in parentheses, none if there are no parentheses; undefined if the tokens in them are not a list of names. */
 export function columnNames<T>(tokens: readonly T[], open: number, reading: NameTokens<T>): string[] | undefined {
   const { textOf, isName, nameOf } = reading;
-  const at = (i: number): string | undefined => {
+  const textAt = (i: number): string | undefined => {
     const token = tokens[i];
     return token === undefined ? undefined : textOf(token);
   };
-  if (at(open) !== '(') return [];
+  if (textAt(open) !== '(') return [];
   const names: string[] = [];
   for (let i = open + 1; ; i += 2) {
     const token = tokens[i];
     if (token === undefined || !isName(token)) return undefined;
     names.push(nameOf(token));
-    const end = at(i + 1);
+    const end = textAt(i + 1);
     if (end === ')') return names;
     if (end !== ',') return undefined;
   }

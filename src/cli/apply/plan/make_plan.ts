@@ -23,17 +23,17 @@ export async function makePlan(
 ): Promise<Plan> {
   const builder = new PlanBuilder();
   const context: PlanContext = { reader, builder, names: new PresentNames(), prune };
-  const of = (name: KindName) => declarations.filter((each) => isOfKind(each, name));
+  const declared = (name: KindName) => declarations.filter((each) => isOfKind(each, name));
   const namespaces = new Namespaces(context);
-  await namespaces.plan(of('catalog'), { change: 'catalogs', rename: 'rename catalogs' });
-  await namespaces.plan(of('database'), { change: 'databases', rename: 'rename databases' });
-  const tables = await planTables(of('table'), namespaces, context);
-  const recreated = await planAllViews({ views: of('view'), databases: of('database') }, tables, namespaces, context);
-  await planUndeclaredTables(of('database'), tables, namespaces, context);
-  await planUndeclaredDatabases(of('catalog'), of('database'), namespaces, context);
-  for (const role of of('role')) await planObject(role, { change: 'roles', rename: 'rename objects' }, context);
+  await namespaces.plan(declared('catalog'), { change: 'catalogs', rename: 'rename catalogs' });
+  await namespaces.plan(declared('database'), { change: 'databases', rename: 'rename databases' });
+  const tables = await planTables(declared('table'), namespaces, context);
+  const recreated = await planAllViews({ views: declared('view'), databases: declared('database') }, tables, namespaces, context);
+  await planUndeclaredTables(declared('database'), tables, namespaces, context);
+  await planUndeclaredDatabases(declared('catalog'), declared('database'), namespaces, context);
+  for (const role of declared('role')) await planObject(role, { change: 'roles', rename: 'rename objects' }, context);
   await planGrants(declarations, recreated, context);
-  await inParallel(of('schedule'), (each) =>
+  await inParallel(declared('schedule'), (each) =>
     planObject(each, { change: 'schedules', rename: 'rename objects' }, context),
   );
   return builder.built();

@@ -50,7 +50,7 @@ const mixed: Write = (value) =>
   value instanceof Uint8Array ? `x'${Buffer.from(value).toString('hex')}'` : String(value);
 const float: Write = (value) => String(Number(value));
 const string: ChosenType = { type: { kind: 'STRING' }, write: text };
-const as = (kind: 'BOOLEAN' | 'BIGINT' | 'DOUBLE' | 'DATE' | 'DATETIME' | 'JSON' | 'BINARY', write: Write = text) => ({
+const chosen = (kind: 'BOOLEAN' | 'BIGINT' | 'DOUBLE' | 'DATE' | 'DATETIME' | 'JSON' | 'BINARY', write: Write = text) => ({
   type: { kind },
   write,
 });
@@ -59,21 +59,21 @@ export function chooseType(declared: string, counts: ValueCounts): ChosenType {
   const { integers, reals, texts, blobs, wideIntegers, brokenTexts } = counts;
   if (integers + reals + texts + blobs === 0) return ofDeclared(declared);
   if (blobs > 0 && texts > 0 && integers + reals === 0)
-    return { ...as('BINARY', base64), reason: 'it has texts and blobs' };
+    return { ...chosen('BINARY', base64), reason: 'it has texts and blobs' };
   if (blobs > 0 && integers + reals + texts > 0)
     return { ...string, write: mixed, reason: 'its values have several types, blobs are written as in SQL' };
-  if (blobs > 0) return as('BINARY', base64);
-  if (brokenTexts > 0) return { ...as('BINARY', base64), reason: `${brokenTexts} of its texts are not UTF-8` };
+  if (blobs > 0) return chosen('BINARY', base64);
+  if (brokenTexts > 0) return { ...chosen('BINARY', base64), reason: `${brokenTexts} of its texts are not UTF-8` };
   if (texts > 0 && integers + reals > 0) return { ...string, reason: 'it has numbers and texts' };
   if (texts > 0) return ofTexts(declared, counts);
   return ofNumbers(declared, counts, wideIntegers);
 }
 
 function ofTexts(declared: string, { notDate, notDatetime, notJson }: ValueCounts): ChosenType {
-  if (/^DATE$/i.test(declared) && notDate === 0) return as('DATE');
+  if (/^DATE$/i.test(declared) && notDate === 0) return chosen('DATE');
   if (/^(DATETIME|TIMESTAMP)$/i.test(declared) && notDatetime === 0)
-    return as('DATETIME', (value) => String(value).replace(' ', 'T'));
-  if (/^JSONB?$/i.test(declared) && notJson === 0) return as('JSON');
+    return chosen('DATETIME', (value) => String(value).replace(' ', 'T'));
+  if (/^JSONB?$/i.test(declared) && notJson === 0) return chosen('JSON');
   return /CHAR|CLOB|TEXT|STRING|^$/i.test(declared) ? string : { ...string, reason: `it has texts` };
 }
 
@@ -83,25 +83,25 @@ function ofNumbers(declared: string, counts: ValueCounts, wideIntegers: number):
     return { type: { kind: 'DECIMAL', ...decimal }, write: (value) => Number(value).toFixed(decimal.scale) };
   if (counts.reals === 0)
     return /^BOOL/i.test(declared) && counts.notBoolean === 0
-      ? as('BOOLEAN', (value) => String(Number(value) === 1))
-      : as('BIGINT');
+      ? chosen('BOOLEAN', (value) => String(Number(value) === 1))
+      : chosen('BIGINT');
   if (wideIntegers > 0)
     return { ...string, write: mixed, reason: `${wideIntegers} of its integers are no exact floating point numbers` };
   const isDeclared = /REAL|FLOA|DOUB|^$/i.test(declared);
-  return isDeclared ? as('DOUBLE', float) : { ...as('DOUBLE', float), reason: 'it has floating point numbers' };
+  return isDeclared ? chosen('DOUBLE', float) : { ...chosen('DOUBLE', float), reason: 'it has floating point numbers' };
 }
 
 /** Without values: by the rules of SQLite for the affinity of a declared type. */
 function ofDeclared(declared: string): ChosenType {
   const decimal = decimalOf(declared);
   if (decimal) return { type: { kind: 'DECIMAL', ...decimal }, write: text };
-  if (/^BOOL/i.test(declared)) return as('BOOLEAN');
-  if (/INT/i.test(declared)) return as('BIGINT');
+  if (/^BOOL/i.test(declared)) return chosen('BOOLEAN');
+  if (/INT/i.test(declared)) return chosen('BIGINT');
   if (/CHAR|CLOB|TEXT/i.test(declared)) return string;
-  if (/BLOB/i.test(declared)) return as('BINARY', base64);
-  if (/REAL|FLOA|DOUB|DECIMAL|NUMERIC/i.test(declared)) return as('DOUBLE', float);
-  if (/^DATE$/i.test(declared)) return as('DATE');
-  if (/^(DATETIME|TIMESTAMP)$/i.test(declared)) return as('DATETIME');
-  if (/^JSONB?$/i.test(declared)) return as('JSON');
+  if (/BLOB/i.test(declared)) return chosen('BINARY', base64);
+  if (/REAL|FLOA|DOUB|DECIMAL|NUMERIC/i.test(declared)) return chosen('DOUBLE', float);
+  if (/^DATE$/i.test(declared)) return chosen('DATE');
+  if (/^(DATETIME|TIMESTAMP)$/i.test(declared)) return chosen('DATETIME');
+  if (/^JSONB?$/i.test(declared)) return chosen('JSON');
   return string;
 }
