@@ -1,7 +1,7 @@
 // The tables of a table on the servers: the local one with the rows of a server, and the Distributed one above those of all servers.
 import { createHash } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
-import { isNested, type LogicalType } from '../../../model/types.ts';
+import { isNested } from '../../../model/types.ts';
 import { storedDefault } from '../analysis/default_expression.ts';
 import type { StoredNames } from '../connection/server.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
