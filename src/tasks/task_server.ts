@@ -11,17 +11,12 @@ export async function serverOfTask(
   db: Kysely<Schema>,
   { target, request }: Pick<TaskRequest, 'target' | 'request'>,
 ): Promise<string | null> {
-  const name = catalogOfTask(target, request);
+  const { catalog } = (request ?? {}) as { readonly catalog?: unknown };
+  const [root] = segmentsOfUri(target);
+  const name = typeof catalog === 'string' ? catalog : root?.category === 'catalogs' ? root.name : undefined;
   if (name === undefined) return null;
   const spec = await specOf<CatalogSpec>(db, 'catalogs', name);
   return spec ? serverOfWarehouse(db, spec.warehouse) : null;
-}
-
-/** The name of the catalog whose data the task needs. */
-export function catalogOfTask(target: string, request: unknown): string | undefined {
-  const { catalog } = (request ?? {}) as { readonly catalog?: unknown };
-  const [root] = segmentsOfUri(target);
-  return typeof catalog === 'string' ? catalog : root?.category === 'catalogs' ? root.name : undefined;
 }
 
 /** Null: any server. */

@@ -3,10 +3,10 @@
 import { serverIdSetting } from '../../access/audit/audit_log.ts';
 import type { CatalogSpec, WarehouseSpec } from '../../model/records.ts';
 import { OperatorError } from '../../operator/operator_error.ts';
+import { segmentsOfUri } from '../../standard/paths.ts';
 import type { FilesTable, ObjectsTable, TasksTable } from '../../store/schema.ts';
 import { interruptedStatement } from '../../store/servers.ts';
 import { movedSetting, type Store } from '../../store/store.ts';
-import { catalogOfTask } from '../../tasks/task_server.ts';
 import { pagesOf, type Row, type TableName } from './store_tables.ts';
 
 type Db = Store['db'];
@@ -44,7 +44,9 @@ export async function toShared(db: Db, serverId: string, isLocal: (engine: strin
   const storedHere = await resultsInDataDirectory(db);
   /** As when the task is submitted or has left a result (tasks/task_server.ts). */
   const isOfServer = ({ task_id, target, request }: TasksTable): boolean => {
-    const name = catalogOfTask(target, JSON.parse(request));
+    const { catalog } = (JSON.parse(request) ?? {}) as { readonly catalog?: unknown };
+    const [root] = segmentsOfUri(target);
+    const name = typeof catalog === 'string' ? catalog : root?.category === 'catalogs' ? root.name : undefined;
     return storedHere.has(task_id) || (name !== undefined && localWarehouses.has(catalogs.get(name) ?? ''));
   };
   const convert = (table: TableName, row: Row): Row => {
