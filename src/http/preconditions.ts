@@ -3,9 +3,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ObjectVersion } from '../model/principal.ts';
 import { type Endpoint, inputOfGet, isConditional } from '../standard/endpoint.ts';
-import { ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Route } from '../standard/paths.ts';
+import { ReadyRecord, type RecordBody } from '../standard/record_body.ts';
 import { type RecordVersion, versionOf } from '../standard/record_version.ts';
 import { entityTagsOf } from './conditions.ts';
 import { invalidHeader } from './ranges.ts';

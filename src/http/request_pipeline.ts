@@ -41,9 +41,6 @@ import { type Call, CallActor, RequestContext, RequestContexts } from './request
 import { invalidRequestId, misspelledHeader, readAfterHeader, readAfterOf, requestIdOf } from './request_headers.ts';
 import { authorizationTarget, authorizedSegments, operationName, optionsResponse } from './route_metadata.ts';
 
-export type { CurrentRecord, RecordIdentity } from './idempotency/keyed_calls.ts';
-export type { Call } from './request_context.ts';
-
 /** The part of access control that the pipeline uses. */
 export interface RequestAuthorizer extends Pick<Authenticator, 'authenticate' | 'isValid'> {
   readonly authorizer: Pick<

@@ -1,12 +1,12 @@
 // The record of an object or a task that an earlier attempt of a request created or changed: for a repeated request whose first
 // response was lost in a crash.
 import type { RetainedStep } from '../access/idempotency_keys.ts';
-import type { CurrentRecord, RecordIdentity } from '../http/request_pipeline.ts';
+import type { CurrentRecord, RecordIdentity } from '../http/idempotency/keyed_calls.ts';
 import { type Category, type Endpoint, inputOfGet, type PathParameters, type Segment } from '../standard/endpoint.ts';
-import { ReadyRecord } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
 import { segment, uriOf } from '../standard/paths.ts';
+import { ReadyRecord } from '../standard/record_body.ts';
 import type { Context } from './records/handler_context.ts';
 import { accepted } from './records/task_record.ts';
 

@@ -7,8 +7,6 @@ import { type Failure, outcomeOf } from './failure.ts';
 import { type BodyPiece, envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 import { type RecordVersion, versionOf } from './record_version.ts';
 
-export { JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
-
 export interface ApiResponse {
   readonly status: SuccessStatus | FailureStatus;
   readonly headers: Readonly<Record<string, string>>;

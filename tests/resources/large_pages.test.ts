@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { inMemory, pageOf } from '../../src/resources/records/list_page.ts';
-import { JsonText } from '../../src/standard/envelope.ts';
 import { listBytesMax } from '../../src/standard/page_limits.ts';
+import { JsonText } from '../../src/standard/record_body.ts';
 import { type Reply, start, type TestServer } from '../server.ts';
 
 const MiB = 1024 * 1024;

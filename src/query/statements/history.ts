@@ -17,9 +17,6 @@ import { bytesOfRow, replaceRows, retainedQueries, shownSql, textColumns, toEntr
 import { hasCriteria, matcherOf, type QueryFilter, toConditions } from './history_search.ts';
 import type { StatementsOfServers } from './statements_of_servers.ts';
 
-export type { QueryEntry } from './history_entry.ts';
-export { sqlCharactersMax } from './history_rows.ts';
-
 export interface HistoryOptions {
   readonly db: Kysely<Schema>;
   readonly entriesMax: number;

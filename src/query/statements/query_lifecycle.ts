@@ -2,7 +2,8 @@
 import type { StatementAnalysis, StatementResult } from '../../engines/port/statements.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
-import type { QueryEntry, QueryHistory } from './history.ts';
+import type { QueryHistory } from './history.ts';
+import type { QueryEntry } from './history_entry.ts';
 
 export interface QueryStatistics {
   /** Time in the engine, analysis included. */

@@ -10,9 +10,8 @@ import {
   type QueryAnswer,
   type Submission,
 } from '../../query/statements/query_submission.ts';
-import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
-import type { BodyPiece } from '../../standard/record_body.ts';
+import { type BodyPiece, JsonText } from '../../standard/record_body.ts';
 import { requireCapabilityOfPath } from '../records/engine_capabilities.ts';
 import { fileFormatOf, requireFormat } from '../records/file_format.ts';
 import type { Context } from '../records/handler_context.ts';

@@ -10,7 +10,7 @@ import type { ObjectVersions } from '../../catalog/object_versions.ts';
 import type { RecordCache } from '../../catalog/record_cache.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
-import type { Call } from '../../http/request_pipeline.ts';
+import type { Call } from '../../http/request_context.ts';
 import type { NewTableSubmit } from '../../jobs/load_database.ts';
 import type { LoadSubmit } from '../../jobs/load_table.ts';
 import type { AssembledQueries } from '../../query/assemble_queries.ts';

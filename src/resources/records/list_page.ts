@@ -1,8 +1,8 @@
 // The pages of lists and searches: at most as many records as requested, and at most 8 MiB of them, whatever they contain. A page that
 // ends earlier has the token of the next one.
 import type { Input, Listed } from '../../standard/endpoint.ts';
-import { JsonText, ReadyRecord } from '../../standard/envelope.ts';
 import { listBytesMax } from '../../standard/page_limits.ts';
+import { JsonText, ReadyRecord } from '../../standard/record_body.ts';
 import type { Batch } from '../../store/row_batches.ts';
 import { listed } from './outcomes.ts';
 

@@ -6,8 +6,8 @@ import type { CatalogObject, ChainOf, ObjectOf, ObjectPath } from '../../catalog
 import { rootId } from '../../catalog/record_cache.ts';
 import type { ObjectVersion } from '../../model/principal.ts';
 import type { Listed } from '../../standard/endpoint.ts';
-import { JsonText, ReadyRecord } from '../../standard/envelope.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
+import { JsonText, ReadyRecord } from '../../standard/record_body.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { last } from './fields.ts';
 import type { Context } from './handler_context.ts';

@@ -1,6 +1,6 @@
 // The outcomes that handlers return; the standard turns them into a status and an envelope.
 import type { Created, Deleted, Done, Found, Listed, Updated } from '../../standard/endpoint.ts';
-import type { RecordBody } from '../../standard/envelope.ts';
+import type { RecordBody } from '../../standard/record_body.ts';
 
 export const found = <T extends object>(record: RecordBody<T>): Found<T> => ({ outcome: 'found', record });
 export const listed = <T extends object>(items: readonly RecordBody<T>[], next?: string): Listed<T> => ({
