@@ -4,6 +4,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { isMarkedAsUntransferable } from 'node:worker_threads';
 import { Failure } from '../standard/failure.ts';
+import { isFullDisk, storageFailure } from '../store/disk_space.ts';
 import type { Digests, RunningDigest } from './digests.ts';
 
 export interface ReceivingOptions {
@@ -32,7 +33,6 @@ export interface ReceivedFile {
 /** Pieces of at least this size are written. */
 const writeBytes = 1024 * 1024;
 const durableEveryBytes = 64 * 1024 * 1024;
-const fullDiskCodes = new Set(['ENOSPC', 'EDQUOT']);
 
 /**
  * Received bytes are retained even if the content is incomplete, unless its digest is wrong or the disk is full. The memory of the chunks is released.
@@ -175,10 +175,3 @@ function release({ buffer, byteLength }: Uint8Array): void {
 }
 
 const ignored = () => undefined;
-
-export const isFullDisk = (error: unknown): boolean => fullDiskCodes.has((error as NodeJS.ErrnoException).code ?? '');
-
-export function storageFailure(error: unknown): never {
-  if (!isFullDisk(error)) throw error;
-  throw new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause: error });
-}

@@ -14,6 +14,19 @@ const reserveFraction = 0.25;
 const recoveredFactor = 1.25;
 const reserveWriteBytes = 1 << 20;
 
+const fullDiskCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
+
+/** Whether the operating system refused a write for lack of space. */
+export const isFullDisk = (error: unknown): boolean => fullDiskCodes.has((error as NodeJS.ErrnoException).code ?? '');
+
+export const storageFull = (cause: unknown): Failure =>
+  new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
+
+/** Throws STORAGE_FULL if that is the reason, otherwise the error. */
+export function storageFailure(error: unknown): never {
+  throw isFullDisk(error) ? storageFull(error) : error;
+}
+
 export interface DiskSpaceOptions {
   readonly directory: string;
   readonly lowBytesMax: number;

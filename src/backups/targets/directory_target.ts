@@ -6,6 +6,7 @@ import { copyFile, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, writ
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
+import { isFullDisk } from '../../store/disk_space.ts';
 import { syncPath } from '../../store/sync_path.ts';
 import type { BackupTarget, TargetFile } from './backup_target.ts';
 
@@ -18,7 +19,6 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: 'the user of the server has no access',
   EROFS: 'the file system is read-only',
 };
-const full = new Set(['ENOSPC', 'EDQUOT']);
 /** Suffix of unfinished files. After a crash they are in the folder of their backup, and are removed with it. */
 const unfinished = '.part';
 
@@ -139,7 +139,7 @@ async function mapErrors<T>(work: Promise<T>): Promise<T> {
   } catch (cause) {
     if (cause instanceof Failure) throw cause;
     const { code = '' } = cause as NodeJS.ErrnoException;
-    if (full.has(code)) throw new Failure('STORAGE_FULL', 'the disk of the backup is full', {}, { cause });
+    if (isFullDisk(cause)) throw new Failure('STORAGE_FULL', 'the disk of the backup is full', {}, { cause });
     if (lasting.has(code)) throw unusableDirectory(cause);
     throw cause;
   }

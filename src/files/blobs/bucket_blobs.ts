@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { withTimeout } from '../../model/concurrency/bounded_waits.ts';
 import { isMissingContent, type ObjectStore } from '../../outbound/object_store.ts';
 import { Failure } from '../../standard/failure.ts';
-import { isFullDisk, storageFailure } from '../receiving.ts';
+import { isFullDisk, storageFull } from '../../store/disk_space.ts';
 import type { BlobContent, BlobStore, ByteRange, ListedBlob, OpenBlob } from './blob_store.ts';
 
 export interface BucketDeadlines {
@@ -70,7 +70,7 @@ export class BucketBlobs implements BlobStore {
     } catch (error) {
       await rm(path, { force: true });
       if (signal.aborted) throw error;
-      throw isFullDisk(error) ? storageFailure(error) : unavailable(error);
+      throw isFullDisk(error) ? storageFull(error) : unavailable(error);
     }
   }
 

@@ -1,8 +1,8 @@
 // Blobs in a directory of the data directory: a file for each key. Storing and fetching move or link files and never copy them.
 import { link, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { storageFailure } from '../../store/disk_space.ts';
 import { syncPath } from '../../store/sync_path.ts';
-import { storageFailure } from '../receiving.ts';
 import type { BlobContent, BlobStore, ByteRange, ListedBlob, OpenBlob } from './blob_store.ts';
 
 const readBytes = 1024 * 1024;

@@ -9,13 +9,13 @@ import { createGunzip, createZstdDecompress } from 'node:zlib';
 import type { DataFormat } from '../../engines/port/load.ts';
 import type { StoredFile } from '../../files/file_rows.ts';
 import type { FileStore } from '../../files/file_store.ts';
-import { isFullDisk } from '../../files/receiving.ts';
 import { newId } from '../../model/ids.ts';
 import type { Principal } from '../../model/principal.ts';
 import { type HostAllowlist, hostAllowlist } from '../../outbound/host_allowlist.ts';
 import { get, unavailable, urlOf } from '../../outbound/http_client.ts';
 import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { isFullDisk, storageFull } from '../../store/disk_space.ts';
 import type { LoadProgress, LoadStage } from './load_progress.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
@@ -289,7 +289,6 @@ function fetchFailure(error: unknown, signal: AbortSignal): unknown {
 }
 
 const cancelled = () => new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded');
-const storageFull = (cause: unknown) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
 
 /** A stream that counts bytes and fails beyond `bytesMax`. */
 function countingStream(

@@ -3,9 +3,9 @@
 import { open, rm } from 'node:fs/promises';
 import type { ResultColumn, StatementResult } from '../../engines/port/statements.ts';
 import { type BlobPlaces, idOfKey } from '../../files/blobs/blob_places.ts';
-import { storageFailure } from '../../files/receiving.ts';
 import { objectNotFound } from '../../standard/failure.ts';
 import type { BodyPiece } from '../../standard/record_body.ts';
+import { storageFailure } from '../../store/disk_space.ts';
 import { expiredFailure, PageBytes, separatorBytes, withoutSeparator } from './page_bytes.ts';
 import { RemotePage } from './remote_page.ts';
 

@@ -3,6 +3,7 @@
 import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import { Failure } from '../../../standard/failure.ts';
+import { isFullDisk } from '../../../store/disk_space.ts';
 import type { ThreadAnswer, ThreadRequest } from './conversion.ts';
 import { FileConversion } from './file_conversion.ts';
 
@@ -10,8 +11,6 @@ import { FileConversion } from './file_conversion.ts';
 const niceness = 5;
 // On Linux 0 means this thread; elsewhere it means the whole process.
 if (process.platform === 'linux') setPriority(0, niceness);
-
-const fullDisk: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
 
 let conversion: FileConversion | undefined;
 
@@ -37,7 +36,7 @@ async function failureOf(error: unknown): Promise<ThreadAnswer> {
     const { code, message, result, outcome } = error;
     return { kind: 'failure', code, message, result, outcome };
   }
-  if (fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) {
+  if (isFullDisk(error)) {
     const message = 'the disk of the service is full';
     return { kind: 'failure', code: 'STORAGE_FULL', message, result: {}, outcome: 'notApplied' };
   }

@@ -1,6 +1,7 @@
 // Converts errors of the engine into failures for the caller: the engine's message without paths, ASCII art or advice for
 // operators, and the position in the caller's text.
 import { Failure } from '../../../standard/failure.ts';
+import { isFullDisk, storageFull } from '../../../store/disk_space.ts';
 import { replacementsOfService } from '../../sql/refused_statements.ts';
 import { sqlInvalid as sqlInvalidAt } from '../../sql/sql_invalid.ts';
 import { checkpointFault, damageInError } from '../storage/catalog_damage.ts';
@@ -62,9 +63,6 @@ export const isAboutFiles = (message: string): boolean =>
 export const filesRefused = (): Failure =>
   new Failure('SQL_NOT_SUPPORTED', 'SQL cannot read or write files: use POST .../load and POST .../export');
 
-/** Errors of the operating system when this server writes, not the engine. */
-const fullDisk: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
-
 /** The engine is in an undefined state. */
 export class FatalEngineError extends Error {
   override name = 'FatalEngineError';
@@ -80,7 +78,8 @@ export interface StatementText {
 /** Converts any error of a statement into the error to throw. Failures pass through. */
 export function failureOf(error: unknown, statement: StatementText): Error {
   if (!(error instanceof Error)) return new Error(String(error));
-  if (fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) return storageFull(error);
+  // An error of the operating system when this server writes, not the engine.
+  if (isFullDisk(error)) return storageFull(error);
   if (error instanceof Failure || !/^[A-Z][A-Za-z ]* Error: |^INTERRUPT/.test(error.message)) return error;
   const { message } = error;
   if (isAboutFiles(message)) return filesRefused();
@@ -125,8 +124,6 @@ export function engineFailure(message: string): Error | undefined {
   if (reason === undefined) return undefined;
   return new Failure('CATALOG_DAMAGED', 'a catalog of the statement is damaged', { reason, isFatal: isCheckpoint });
 }
-
-const storageFull = (cause: Error) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
 
 /** Converts the engine's `LINE n:` and caret into an offset into the user's text. */
 function offsetOf(message: string, { sql, linesAbove }: StatementText): number | undefined {
