@@ -3,10 +3,11 @@
 import { join } from 'node:path';
 import type { DateRange } from '../engines/port/engine.ts';
 import type { CatalogRef } from '../engines/port/refs.ts';
+import { sqlIdentifier } from '../model/names.ts';
 import type { Principal } from '../model/principal.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
 import type { MoveProblem, TableToMove } from './move_plan.ts';
-import { quoted, readSource } from './source_rows.ts';
+import { readSource } from './source_rows.ts';
 import type { MoveSides } from './table_copier.ts';
 
 interface ValuesToRead {
@@ -41,11 +42,11 @@ async function countOutside(
 ): Promise<readonly (readonly [column: string, count: number])[]> {
   const { adapter, engine } = sides.source;
   const counts = spec.columns.flatMap(({ name, type }) => {
-    const count = adapter.datesOutside?.(quoted(name), type, dates);
+    const count = adapter.datesOutside?.(sqlIdentifier(name), type, dates);
     return count === undefined ? [] : [{ name, sql: `CAST(coalesce(sum(${count}), 0) AS BIGINT)` }];
   });
   if (counts.length === 0) return [];
-  const sql = `SELECT ${counts.map((count) => count.sql).join(', ')} FROM ${quoted(database)}.${quoted(table)}`;
+  const sql = `SELECT ${counts.map((count) => count.sql).join(', ')} FROM ${sqlIdentifier(database)}.${sqlIdentifier(table)}`;
   const options = { principal, signal, resultPath: join(spool, 'values') };
   const { rows } = await readSource(engine, { sql, catalog, database }, options);
   if (rows.kind !== 'text') throw new Error('a row of counts is longer than a page');

@@ -26,6 +26,3 @@ export async function readSource(
   const options = { signal, analysis, numbers: 'number', timeoutMs: readMsMax, resultPath, pageBytesMax } as const;
   return engine.execute(statement, options);
 }
-
-/** As standard SQL quotes names. */
-export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;

@@ -8,12 +8,13 @@ import type { TableRef } from '../engines/port/refs.ts';
 import type { PartToRestore, Snapshot } from '../engines/port/snapshot.ts';
 import type { StatementResult } from '../engines/port/statements.ts';
 import { newId } from '../model/ids.ts';
+import { sqlIdentifier } from '../model/names.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition } from '../model/records.ts';
 import type { TypeKind } from '../model/types.ts';
 import { rowReader } from '../query/rows/row_validation.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
-import { quoted, readSource } from './source_rows.ts';
+import { readSource } from './source_rows.ts';
 
 /** Of a file that is to measure the speed. */
 const rowsOfPart = 1_000_000;
@@ -221,8 +222,8 @@ export class TableCopier {
     resultPath: string,
     { signal }: CopyOptions,
   ): Promise<StatementResult> {
-    const columns = definition.columns.map(({ name }) => quoted(name)).join(', ');
-    const sql = `SELECT ${columns} FROM ${quoted(from.database)}.${quoted(from.table)}`;
+    const columns = definition.columns.map(({ name }) => sqlIdentifier(name)).join(', ');
+    const sql = `SELECT ${columns} FROM ${sqlIdentifier(from.database)}.${sqlIdentifier(from.table)}`;
     const statement = { sql, catalog: from.catalog, database: from.database };
     return readSource(this.#source.engine, statement, { principal: this.#principal, signal, resultPath });
   }

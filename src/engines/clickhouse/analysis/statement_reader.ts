@@ -6,7 +6,7 @@ import type { TableName } from '../../port/refs.ts';
 import type { Statement, StatementAnalysis } from '../../port/statements.ts';
 import { sqlInvalid } from '../../sql/sql_invalid.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
-import { qualifiedName } from '../sql/identifiers.ts';
+import { qualifiedName, unquoteIdentifier } from '../sql/identifiers.ts';
 import { commonTablePrefix, RewrittenStatement } from '../sql/rewrite_query.ts';
 import type { RewrittenText } from '../sql/rewritten_text.ts';
 import { statementFailure } from '../sql/server_errors.ts';
@@ -246,7 +246,7 @@ export class StatementReader {
     return text
       .replaceAll(commonTablePrefix, '')
       .replace(new RegExp(String.raw`(${part})\.(${part})`, 'g'), (all: string, database: string, table: string) => {
-        const name = this.codec.named({ database: unquoted(database), table: unquoted(table).replace(/__local$/, '') });
+        const name = this.codec.named({ database: unquoteIdentifier(database), table: unquoteIdentifier(table).replace(/__local$/, '') });
         return name ? [name.catalog, name.database, name.table].map(shown).join('.') : all;
       })
       .replace(/\b_?tabularium_\w+/g, '<engine>')
@@ -254,7 +254,6 @@ export class StatementReader {
   }
 }
 
-const unquoted = (text: string) => (text.startsWith('`') ? text.slice(1, -1).replaceAll(/\\(.)/g, '$1') : text);
 const shown = (name: string) => (/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name));
 
 /** What the names of a statement stand for. */

@@ -7,7 +7,7 @@ import { ClickHouseError, callerMessage } from '../connection/clickhouse_error.t
 import type { ClickHouseServer } from '../connection/server.ts';
 import { namesOf, parsedDatabase, parsedTable } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
-import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
+import { qualifiedName, quoteLiteral, unquoteIdentifier } from '../sql/identifiers.ts';
 import type { Member } from './member.ts';
 import { catalogTables, checkSettings } from './server_facts.ts';
 
@@ -172,7 +172,7 @@ function namesIn(text: string): readonly TableName[] {
     if (parsed) names.set(JSON.stringify([database, table]), { ...parsed, table: parsedTable(table) });
   };
   const searched = text.slice(0, textCharactersMax);
-  for (const [, database = '', table = ''] of searched.matchAll(qualified)) add(unquoted(database), unquoted(table));
+  for (const [, database = '', table = ''] of searched.matchAll(qualified)) add(unquoteIdentifier(database), unquoteIdentifier(table));
   // An identifier as a whole, without the quotes of its parts, in which there may be dots.
   for (const [, identifier = ''] of searched.matchAll(/'((?:[^'\\]|\\.)+)'/g))
     for (const { index } of identifier.matchAll(/\./g)) add(identifier.slice(0, index), identifier.slice(index + 1));
@@ -200,5 +200,3 @@ export async function isUndefinedTable(...parameters: Parameters<typeof requireT
     throw error;
   }
 }
-
-const unquoted = (text: string) => (text.startsWith('`') ? text.slice(1, -1).replaceAll(/\\(.)/g, '$1') : text);

@@ -1,6 +1,7 @@
 // Converts texts of a file to values of a type, exactly: ClickHouse's own conversions wrap numbers that are too large, turn February 30 into
 // March 2 and cut superfluous digits off, so that each result is compared with its text. Invalid texts become NULL.
 import type { LogicalType } from '../../../model/types.ts';
+import { quoteLiteral } from '../sql/identifiers.ts';
 
 /** How the texts of a file are written. */
 export interface TextForm {
@@ -201,7 +202,7 @@ export class UnknownDirective extends Error {
 function formatted(s: string, format: string | undefined): string {
   if (format === undefined || format === '%Y-%m-%d') return s;
   const { pattern, parts } = readFormat(format);
-  const groups = `extractGroups(${s}, ${quoted(`^${pattern}$`)})`;
+  const groups = `extractGroups(${s}, ${quoteLiteral(`^${pattern}$`)})`;
   const group = (part: Directive['part']): string | undefined =>
     parts.includes(part) ? `${groups}[${parts.indexOf(part) + 1}]` : undefined;
   const two = (text: string | undefined, other: string) => (text === undefined ? `'${other}'` : padded(text));
@@ -245,6 +246,3 @@ function readFormat(format: string): { readonly pattern: string; readonly parts:
   });
   return { pattern, parts };
 }
-
-/** A string literal. */
-export const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;

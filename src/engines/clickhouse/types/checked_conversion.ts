@@ -1,6 +1,7 @@
 // Converts values of a query to the type of a column. The conversions of servers wrap numbers that are too large, make texts that they cannot
 // read null and turn February 30 into March 2: here such a value ends the statement.
 import { valueOfText } from '../load/text_values.ts';
+import { quoteLiteral } from '../sql/identifiers.ts';
 import { logicalTypeOf } from './type_mapping.ts';
 
 /** With which the error of a refused value begins. */
@@ -15,7 +16,7 @@ export function checkedConversion(source: string, target: string, x: string, col
   if (from === to) return x;
   const logical = logicalTypeOf(target);
   const refusedIf = (value: string, condition: string) =>
-    `tupleElement(tuple(${value}, throwIf(ifNull(${condition}, 0), ${quoted(`${doesNotFit}"${column}"`)})), 1)`;
+    `tupleElement(tuple(${value}, throwIf(ifNull(${condition}, 0), ${quoteLiteral(`${doesNotFit}"${column}"`)})), 1)`;
   if (/^(?:String|FixedString|Enum)/.test(from)) {
     if (!logical || stringKinds.has(logical.kind)) return x;
     // Servers of 24.8 have no nullable results of some functions of texts.
@@ -29,7 +30,7 @@ export function checkedConversion(source: string, target: string, x: string, col
     return refusedIf(x, `NOT (${x} < ${limit} AND ${x} > -${limit})`);
   }
   // A null of a column without nulls is refused by the table, not by the conversion.
-  return isNumber(to) ? `accurateCast(${x}, ${quoted(`Nullable(${to})`)})` : x;
+  return isNumber(to) ? `accurateCast(${x}, ${quoteLiteral(`Nullable(${to})`)})` : x;
 }
 
 const stringKinds: ReadonlySet<string> = new Set([
@@ -50,5 +51,3 @@ const plain = (type: string): string => {
   const [, inner] = /^(?:Nullable|LowCardinality)\(([\s\S]*)\)$/.exec(type) ?? [];
   return inner === undefined ? type : plain(inner);
 };
-
-const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
