@@ -3,6 +3,7 @@ import { clauses } from '../clauses.ts';
 import { child, children, elements, isObject, type Node, resolve } from '../document/nodes.ts';
 import type { Content, OpenApiDocument, Operation, Response } from '../document/openapi.ts';
 import { isOnly, type Shape, shapesOf } from '../document/shapes.ts';
+import { isCamelCase, isFieldName, isUriName } from '../field_names.ts';
 import { ok } from './examples.ts';
 import { nameOf, operationsOf } from './method_rules.ts';
 import type { Finding, Rule } from './rule.ts';
@@ -96,8 +97,6 @@ const envelope: Rule = {
     ),
 };
 
-const camelCaseForm = /^[a-z][a-zA-Z0-9]*$/;
-const exceptions = new Set(['unique_key_constraints']);
 
 /** Calls back for each schema that a schema contains, itself included, each once in all calls with the same set. */
 function eachSchema(root: Node, start: Node, visited: Set<unknown>, visit: (schema: Node) => void): void {
@@ -141,7 +140,7 @@ const camelCase: Rule = {
       eachSchema(document.root, schema, visited, (found) => {
         const properties = child(found, 'properties');
         for (const { key, at } of properties ? children(properties) : [])
-          if (!camelCaseForm.test(key) && !exceptions.has(key))
+          if (!isFieldName(key))
             findings.push({ message: `the field "${key}" is not camelCase: ${adviceFor(key)}`, at });
       });
     }
@@ -156,18 +155,17 @@ function adviceFor(name: string): string {
     first.slice(0, 1).toLowerCase() + first.slice(1),
     ...others.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)),
   ].join('');
-  return camelCaseForm.test(joined) ? `rename it, such as ${joined}` : 'rename it';
+  return isCamelCase(joined) ? `rename it, such as ${joined}` : 'rename it';
 }
 
 const uriDepthMax = 3;
-const uriName = /^(uri|url|href|location|self)$|(Uri|Url)$/;
 
 /** Whether a schema has a field that is a URI. Unknown parts are taken for having one. */
 function hasUri(document: OpenApiDocument, schema: Node | undefined, depth = 0): boolean {
   return shapesOf(document.root, schema).every((shape) => {
     if (shape.isPartlyUnknown) return true;
     const fields = [...shape.fields];
-    if (fields.some(([name, field]) => uriName.test(name) || isUriFormat(document, field))) return true;
+    if (fields.some(([name, field]) => isUriName(name) || isUriFormat(document, field))) return true;
     if (depth >= uriDepthMax) return false;
     return fields.some(([, field]) => {
       const resolved = resolve(document.root, field);

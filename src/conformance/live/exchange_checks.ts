@@ -1,12 +1,11 @@
 // What can be seen in any response (rest-standard A3, A4, A5), whatever was asked.
 import { allowedStatuses } from '../clauses.ts';
 import { fieldsOf, isObject } from '../document/nodes.ts';
+import { isFieldName } from '../field_names.ts';
 import { extensionHeader, isStandardHeader } from '../lint/standard_headers.ts';
 import type { Exchange } from './calls.ts';
 import type { Findings } from './rules.ts';
 
-const camelCaseForm = /^[a-z][a-zA-Z0-9]*$/;
-const exceptions = new Set(['unique_key_constraints']);
 const shownCharacters = 80;
 
 /** The object with code, message and result, if the response has one. */
@@ -61,9 +60,7 @@ export function checkExchange(exchange: Exchange, findings: Findings): void {
     const envelope = envelopeOf(exchange);
     if (envelope) {
       findings.check('successCode', exchange, codeProblem(status, envelope));
-      const wrong = [...new Set(fieldNames(envelope.result))].filter(
-        (name) => !camelCaseForm.test(name) && !exceptions.has(name),
-      );
+      const wrong = [...new Set(fieldNames(envelope.result))].filter((name) => !isFieldName(name));
       findings.check(
         'camelCase',
         exchange,
