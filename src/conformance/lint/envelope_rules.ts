@@ -97,7 +97,6 @@ const envelope: Rule = {
     ),
 };
 
-
 /** Calls back for each schema that a schema contains, itself included, each once in all calls with the same set. */
 function eachSchema(root: Node, start: Node, visited: Set<unknown>, visit: (schema: Node) => void): void {
   const pending: Node[] = [start];

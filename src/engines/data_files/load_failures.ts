@@ -20,6 +20,11 @@ export const withNothingLoaded = (message: string): string => `${message.replace
 export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
   new Failure('DATA_INVALID', withNothingLoaded(message), result);
 
+export const noObjectReason = 'it is no JSON object in UTF-8';
+
+/** For a file that ends too early, or whose bytes are not of its format. */
+export const incompleteFile = (): Failure => dataInvalid('the file is incomplete, or not of this format');
+
 export const invalidColumns = (pointer: string, message: string): Failure =>
   invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
 

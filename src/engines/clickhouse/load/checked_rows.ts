@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { formatType, isNested, type LogicalType } from '../../../model/types.ts';
 import { Fault, type ValueReader, valueReader } from '../../../model/values/value_validation.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
-import { type RejectedRow, rejectedFailure, textCharactersMax } from '../../data_files/load_failures.ts';
+import { noObjectReason, type RejectedRow, rejectedFailure, textCharactersMax } from '../../data_files/load_failures.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
@@ -14,7 +14,7 @@ import { type ValueWriter, valueWriter } from '../types/row_text.ts';
 import { serverType } from '../types/type_mapping.ts';
 import type { MappedColumn } from './column_mapping.ts';
 import { type CsvRecord, csvRecords, dialectOf, EndlessRecord, isTooLong } from './csv_records.ts';
-import { type FileColumn, type FileShape, jsonRecordsOf, noObjectReason, objectOf } from './file_shape.ts';
+import { type FileColumn, type FileShape, jsonRecordsOf, objectOf } from './file_shape.ts';
 import { BrokenJsonFile } from './json_records.ts';
 import { computeSettings, type NativeSource, withNativeData } from './native_source.ts';
 import {

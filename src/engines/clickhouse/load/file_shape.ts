@@ -5,7 +5,7 @@ import { formatType, type LogicalType, parseType } from '../../../model/types.ts
 import { parseJson } from '../../../standard/json/parse_json.ts';
 import { firstRecord, isHeader, lineBytesMax } from '../../data_files/csv_lines.ts';
 import { requireNames, requireReadable, type SchemaOptions } from '../../data_files/file_schema.ts';
-import { dataInvalid } from '../../data_files/load_failures.ts';
+import { dataInvalid, noObjectReason } from '../../data_files/load_failures.ts';
 import type { CsvOptions, DataFile, DetectedSchema } from '../../port/load.ts';
 import { type CsvRecord, csvRecords, dialectOf, EndlessRecord } from './csv_records.ts';
 import { BrokenJsonFile, type JsonRecord, jsonLines, jsonValues } from './json_records.ts';
@@ -147,8 +147,6 @@ async function sampledTypes(
 
 export const jsonRecordsOf = ({ path, format }: DataFile): AsyncGenerator<JsonRecord> =>
   format === 'ndjson' ? jsonLines(path) : jsonValues(path);
-
-export const noObjectReason = 'it is no JSON object in UTF-8';
 
 /** The object that a record is; undefined for any other text. Numbers that a double cannot represent keep their texts. */
 export function objectOf({ text, isBroken }: JsonRecord): Readonly<Record<string, unknown>> | undefined {

@@ -1,7 +1,7 @@
 // The columns of a Parquet file, as a server sees them: its footer alone, as the whole of a file, is enough for that.
 import { open } from 'node:fs/promises';
 import type { LogicalType } from '../../../model/types.ts';
-import { dataInvalid } from '../../data_files/load_failures.ts';
+import { dataInvalid, incompleteFile } from '../../data_files/load_failures.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { logicalTypeOf } from '../types/type_mapping.ts';
@@ -20,8 +20,6 @@ const magic = 'PAR1';
 /** A footer of thousands of columns and row groups has some megabytes. */
 const footerBytesMax = 64 * 1024 * 1024;
 const callTimeoutMs = 30_000;
-
-const notWhole = () => dataInvalid('the file is incomplete, or not of this format');
 
 /** Throws DATA_INVALID. */
 export async function readParquetColumns(
@@ -56,7 +54,7 @@ export async function readParquetColumns(
       columnOf(name, type, { isBytes: bytes.has(name), isUnzoned: unzoned.has(name) }),
     );
   } catch (error) {
-    if (error instanceof ClickHouseError) throw notWhole();
+    if (error instanceof ClickHouseError) throw incompleteFile();
     throw error;
   }
 }
@@ -94,10 +92,10 @@ async function readFooter(path: string): Promise<Buffer> {
   try {
     const { size } = await file.stat();
     const tail = Buffer.alloc(tailBytes);
-    if (size < 2 * tailBytes) throw notWhole();
+    if (size < 2 * tailBytes) throw incompleteFile();
     await file.read(tail, 0, tailBytes, size - tailBytes);
     const length = tail.readUInt32LE(0);
-    if (tail.toString('latin1', 4) !== magic || length + tailBytes > size || length > footerBytesMax) throw notWhole();
+    if (tail.toString('latin1', 4) !== magic || length + tailBytes > size || length > footerBytesMax) throw incompleteFile();
     const footer = Buffer.alloc(length + tailBytes);
     await file.read(footer, 0, footer.length, size - footer.length);
     return footer;

@@ -4,7 +4,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { Failure } from '../../../standard/failure.ts';
 import { requireNames, requireReadable, type SchemaOptions } from '../../data_files/file_schema.ts';
-import { dataInvalid } from '../../data_files/load_failures.ts';
+import { dataInvalid, noObjectReason } from '../../data_files/load_failures.ts';
 import type { DataFile } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { csvSchema } from './csv_schema.ts';
@@ -79,12 +79,9 @@ async function requireKeys(
     throw dataInvalid('the file has keys that are empty or that differ only in case');
 }
 
-export const noObjectReason = 'it is no JSON object in UTF-8';
-
 function noObject(row: number | undefined): Failure {
   if (row === undefined) return dataInvalid('the file contains no JSON objects');
-  const reason = noObjectReason;
-  return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason });
+  return dataInvalid(`row ${row}: ${noObjectReason}`, { row, column: null, reason: noObjectReason });
 }
 
 /** The number, from 1, of the first value of a JSON file that is not an object. */

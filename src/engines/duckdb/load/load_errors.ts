@@ -3,7 +3,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import { lineLongerThan } from '../../data_files/csv_lines.ts';
 import { jsonRowBytesMax } from '../../data_files/json_limits.ts';
-import { dataInvalid, withNothingLoaded } from '../../data_files/load_failures.ts';
+import { dataInvalid, incompleteFile, withNothingLoaded } from '../../data_files/load_failures.ts';
 import type { DataFile } from '../../port/load.ts';
 
 /** Limit of a row's text in a failure. */
@@ -25,17 +25,15 @@ export function dataFailure(error: unknown): unknown {
     return dataInvalid(`the file has a JSON value of more than ${jsonRowBytesMax} bytes`, {
       bytesMax: jsonRowBytesMax,
     });
-  if (/magic bytes|too small to be a Parquet/.test(message)) return notWhole();
+  if (/magic bytes|too small to be a Parquet/.test(message)) return incompleteFile();
   return csvFailure(message) ?? jsonFailure(message) ?? dataInvalid(publicMessage(message));
 }
 
 function ofReading(error: Error): unknown {
   const { message } = error;
-  if (/[Pp]arquet|magic bytes|[Cc]orrupt|snappy|thrift|end of file|deserialize/.test(message)) return notWhole();
+  if (/[Pp]arquet|magic bytes|[Cc]orrupt|snappy|thrift|end of file|deserialize/.test(message)) return incompleteFile();
   return error;
 }
-
-const notWhole = () => dataInvalid('the file is incomplete, or not of this format');
 
 function ofConstraint(message: string): Failure {
   const text = publicMessage(message);

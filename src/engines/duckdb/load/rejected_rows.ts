@@ -5,13 +5,12 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { LogicalType } from '../../../model/types.ts';
 import { formatType } from '../../../model/types.ts';
 import { lineAt, longestField } from '../../data_files/csv_lines.ts';
-import { type RejectedRow, textCharactersMax } from '../../data_files/load_failures.ts';
+import { noObjectReason, type RejectedRow, textCharactersMax } from '../../data_files/load_failures.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { fromJson } from '../query/insert_rows.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { lengthOf } from '../sql/table_ddl.ts';
 import type { ColumnMapping, MappedColumn } from './column_mapping.ts';
-import { noObjectReason } from './file_schema.ts';
 import { type FileSchema, fromText, jsonRecordsText } from './reader_sql.ts';
 
 /** The rows of a file in a temporary table, which the caller must drop. */
