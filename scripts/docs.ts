@@ -3,8 +3,8 @@
 // declarations.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { limitTable } from '../src/engines/duckdb/sql/statement_limits.ts';
-import { configFileName, type SettingName, sections, settings } from '../src/settings/server_settings.ts';
-import { allowedText, flagOf, type Setting, valueText, variableOf } from '../src/settings/setting_type.ts';
+import { configFileName, type SettingName, sections, settingNames, settingOf } from '../src/settings/server_settings.ts';
+import { allowedText, flagOf, valueText, variableOf } from '../src/settings/setting_type.ts';
 
 const introduction = `# Configuration
 
@@ -26,7 +26,7 @@ precedence: the flag, the variable, the file, the default.
 `;
 
 function row(name: SettingName): string {
-  const setting: Setting = settings[name];
+  const setting = settingOf(name);
   const sources: string[] = [];
   if (setting.only !== 'variable') sources.push(`\`${flagOf(name)}\``);
   if (setting.only !== 'flag') sources.push(`\`${variableOf(name)}\``);
@@ -39,8 +39,7 @@ function configurationText(): string {
   const lines = [introduction];
   for (const section of sections) {
     lines.push(`## ${section}`, '', '| flag, variable, key | default | allowed | |', '|---|---|---|---|');
-    for (const name of Object.keys(settings) as SettingName[])
-      if (settings[name].section === section) lines.push(row(name));
+    for (const name of settingNames) if (settingOf(name).section === section) lines.push(row(name));
     lines.push('');
   }
   return lines.join('\n');

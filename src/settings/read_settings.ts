@@ -4,8 +4,15 @@ import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { SettingsError } from '../operator/operator_error.ts';
 import { readOperatorFile, requireOperatorFile } from '../operator/operator_file.ts';
-import { configFileName, type SettingName, type Settings, settings } from './server_settings.ts';
-import { flagOf, type Setting, type SettingValue, settingValue, variableOf } from './setting_type.ts';
+import {
+  configFileName,
+  type SettingName,
+  type Settings,
+  settingNames,
+  settingOf,
+  settings,
+} from './server_settings.ts';
+import { flagOf, type SettingValue, settingValue, variableOf } from './setting_type.ts';
 
 export { SettingsError } from '../operator/operator_error.ts';
 export type { Settings } from './server_settings.ts';
@@ -13,10 +20,8 @@ export type { Settings } from './server_settings.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 type Values = Partial<Record<SettingName, SettingValue>>;
 
-const names = Object.keys(settings) as SettingName[];
-const settingOf = (name: SettingName): Setting => settings[name];
 const nameOfFlag = new Map(
-  names.filter((name) => settingOf(name).only !== 'variable').map((name) => [flagOf(name), name]),
+  settingNames.filter((name) => settingOf(name).only !== 'variable').map((name) => [flagOf(name), name]),
 );
 
 /** A hint with the most similar known name, if there is one. */
@@ -57,7 +62,7 @@ function flagValues(argv: readonly string[], command: string): Values {
 /** Empty variables are ignored. So are unknown ones, because container platforms add variables that start with the name of a service. */
 function variableValues(env: Environment): Values {
   const values: Values = {};
-  for (const name of names) {
+  for (const name of settingNames) {
     const value = env[variableOf(name)];
     if (value === undefined || value === '' || settingOf(name).only === 'flag') continue;
     values[name] = settingValue(settingOf(name), value, variableOf(name), process.cwd());
@@ -82,7 +87,7 @@ function fileValues(path: string, text: string, allowDataDir: boolean): Values {
   }
   if (typeof keys !== 'object' || keys === null || Array.isArray(keys))
     throw new SettingsError(`the configuration file ${path} must contain one JSON object`);
-  const allowed = names.filter((name) => settingOf(name).only === undefined && (allowDataDir || name !== 'dataDir'));
+  const allowed = settingNames.filter((name) => settingOf(name).only === undefined && (allowDataDir || name !== 'dataDir'));
   const values: Values = {};
   for (const [key, value] of Object.entries(keys)) {
     const name = allowed.find((known) => known === key);
@@ -96,7 +101,7 @@ function fileValues(path: string, text: string, allowDataDir: boolean): Values {
 }
 
 const defaults = (): Values =>
-  Object.fromEntries(names.map((name) => [name, settingOf(name).default])) as Record<SettingName, SettingValue>;
+  Object.fromEntries(settingNames.map((name) => [name, settingOf(name).default])) as Record<SettingName, SettingValue>;
 
 /** Rules between two settings. */
 function requireConsistent(read: Settings): void {

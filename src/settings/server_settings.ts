@@ -500,6 +500,9 @@ export const settings = define({
 
 export type SettingName = keyof typeof settings;
 
+export const settingNames = Object.keys(settings) as SettingName[];
+export const settingOf = (name: SettingName): Setting => settings[name];
+
 type ValueOf<S> = S extends { readonly type: 'boolean' }
   ? boolean
   : S extends { readonly type: 'enum'; readonly values: readonly (infer V)[] }

@@ -8,14 +8,12 @@ import { describedLocally } from '../../src/cli/commands.ts';
 import { localHelp } from '../../src/cli/remote/local_help.ts';
 import { release } from '../../src/model/release.ts';
 import { readSettings, SettingsError } from '../../src/settings/read_settings.ts';
-import { type SettingName, settings } from '../../src/settings/server_settings.ts';
+import { type SettingName, settingNames, settingOf } from '../../src/settings/server_settings.ts';
 import { bytesText, flagOf, type Setting, variableOf } from '../../src/settings/setting_type.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-settings-'));
 after(() => rmSync(directory, { recursive: true }));
 
-const names = Object.keys(settings) as SettingName[];
-const settingOf = (name: SettingName): Setting => settings[name];
 /** Every test says where the data are, so that a ./data of the developer's own does not count. */
 const read = (argv: string[], env: Record<string, string> = {}) =>
   readSettings(argv, { TABULARIUM_DATA_DIR: directory, ...env });
@@ -54,21 +52,21 @@ function sample(setting: Setting): { text: string; value: unknown } {
       return { text: String(setting.max), value: setting.max };
   }
 }
-const sampled = names.filter((name) => settingOf(name).only === undefined && name !== 'dataDir');
+const sampled = settingNames.filter((name) => settingOf(name).only === undefined && name !== 'dataDir');
 /** The two that bind each other are moved together. */
 const companionArguments = (name: SettingName): Record<string, string> =>
   name === 'headersTimeoutMs' ? { TABULARIUM_REQUEST_TIMEOUT_MS: '86400000' } : {};
 
 describe('the table', () => {
   it('has a valid default, a sentence and a unique name for each setting', () => {
-    for (const name of names) {
+    for (const name of settingNames) {
       const setting = settingOf(name);
       assert.match(setting.doc, /^[A-Z].*\.$/, name);
       if ('min' in setting) assert.ok(setting.default >= setting.min && setting.default <= setting.max, name);
       if (setting.type === 'bytes') assert.match(name, /Bytes/, name);
       assert.match(flagOf(name), /^--[a-z]+(-[a-z]+)*$/);
     }
-    assert.equal(new Set(names.map(variableOf)).size, names.length);
+    assert.equal(new Set(settingNames.map(variableOf)).size, settingNames.length);
   });
 
   it('is in the help of a command that reads it', () => {
@@ -79,7 +77,7 @@ describe('the table', () => {
       command.configureOutput({ writeOut: (written) => (text += written) }).outputHelp();
       help.set(name, text);
     }
-    for (const name of names) {
+    for (const name of settingNames) {
       if (settingOf(name).section === 'Other') continue;
       const written = settingOf(name).only === 'variable' ? variableOf(name) : flagOf(name);
       for (const command of [settingOf(name).command ?? []].flat())

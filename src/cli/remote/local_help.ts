@@ -1,14 +1,12 @@
 // The commands that run on the machine of the server, as the parser of the others knows commands: for help, completion and documentation.
 // They are run by main.ts, which reads their flags as settings.
 import { Argument, Command, Option } from 'commander';
-import { type SettingName, sections, settings } from '../../settings/server_settings.ts';
-import { flagOf, type Setting, valueText, variableOf } from '../../settings/setting_type.ts';
+import { type SettingName, sections, settingNames, settingOf } from '../../settings/server_settings.ts';
+import { flagOf, valueText, variableOf } from '../../settings/setting_type.ts';
 import type { Command as LocalCommand } from '../command.ts';
 
 const localGroup = 'Commands on the machine of the server:';
 
-const names = Object.keys(settings) as SettingName[];
-const settingOf = (name: SettingName): Setting => settings[name];
 const plain = (doc: string): string => doc.replaceAll('`', '');
 
 /** Those of its declaration in the order of the table; a flag that is for this command alone is one of them. */
@@ -16,7 +14,7 @@ function settingsOf({ name, settings: explained }: LocalCommand): readonly Setti
   const isOwn = (each: SettingName) => [settingOf(each).command ?? []].flat().includes(name);
   const isServers = (each: SettingName) =>
     settingOf(each).command === undefined && !['Commands', 'Other'].includes(settingOf(each).section);
-  return names.filter((each) => isOwn(each) || (explained === 'all' ? isServers(each) : explained.includes(each)));
+  return settingNames.filter((each) => isOwn(each) || (explained === 'all' ? isServers(each) : explained.includes(each)));
 }
 
 function optionOf(name: SettingName): Option {
