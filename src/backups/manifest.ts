@@ -162,7 +162,8 @@ function depthOf(bytes: Buffer): number {
   return deepest;
 }
 
-function tryParse(text: string): unknown {
+/** Undefined if it is not JSON. */
+export function tryParse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -92,15 +92,25 @@ async function faultOf(
 ): Promise<string | undefined> {
   const { path, bytes, sha256, rows } = part;
   if (basename(path) !== `${sha256}.parquet`) return 'it has the name of another';
-  if (!file) return 'it is missing';
-  if (file.bytes !== bytes) return `it has ${file.bytes} bytes instead of ${bytes}`;
-  const hash = createHash('sha256');
-  for await (const chunk of await target.read(path)) hash.update(chunk as Buffer);
-  if (hash.digest('hex') !== sha256) return 'it was changed after it was written';
+  const fault = await contentFault(target, part, file?.bytes);
+  if (fault !== undefined) return fault;
   const size = footerBytes(await target.readEnd(path, bytes, tailBytes));
   const found = size === undefined ? undefined : rowsOfFooter(await target.readEnd(path, bytes, size));
   if (found === undefined) return 'it is no Parquet file';
   return found === rows ? undefined : `it has ${found} rows instead of ${rows}`;
+}
+
+/** Why a file is not as it was written. `found`: its size now; undefined if there is no such file. */
+export async function contentFault(
+  target: BackupTarget,
+  { path, bytes, sha256 }: Pick<BackedUpPart, 'path' | 'bytes' | 'sha256'>,
+  found: number | undefined,
+): Promise<string | undefined> {
+  if (found === undefined) return 'it is missing';
+  if (found !== bytes) return `it has ${found} bytes instead of ${bytes}`;
+  const hash = createHash('sha256');
+  for await (const chunk of await target.read(path)) hash.update(chunk as Buffer);
+  return hash.digest('hex') === sha256 ? undefined : 'it was changed after it was written';
 }
 
 /** Returns undefined if a manifest cannot be read, because the files that it refers to are unknown. */

@@ -9,7 +9,7 @@ import { OperatorError } from '../../operator/operator_error.ts';
 import { requireOperatorFile } from '../../operator/operator_file.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
-import { unusableBackup } from '../manifest.ts';
+import { tryParse, unusableBackup } from '../manifest.ts';
 
 const cipher = 'aes-256-gcm';
 const keyBytes = 32;
@@ -88,7 +88,7 @@ async function deriveNewKey(passphrase: string) {
 
 /** Throws DATA_INVALID, PassphraseError. */
 export async function readKeys(text: string, passphrase: string): Promise<ServerKeys> {
-  const read = parsed(text);
+  const read = tryParse(text);
   if (isKeys(read)) return read;
   if (!validation().Compile(Wrapped).Check(read)) throw unusableBackup('its keys cannot be read');
   if (passphrase === '')
@@ -101,7 +101,7 @@ export async function readKeys(text: string, passphrase: string): Promise<Server
       authTagLength: 16,
     });
     opening.setAuthTag(bytes(read.tag));
-    const opened = parsed(opening.update(bytes(read.sealed), undefined, 'utf8') + opening.final('utf8'));
+    const opened = tryParse(opening.update(bytes(read.sealed), undefined, 'utf8') + opening.final('utf8'));
     if (isKeys(opened)) return opened;
   } catch (cause) {
     throw new PassphraseError('TABULARIUM_BACKUP_PASSPHRASE is not the passphrase of this backup', { cause });
@@ -115,12 +115,4 @@ function deriveKey(passphrase: string, salt: Buffer): Promise<Buffer> {
       error ? reject(error) : resolve(key),
     );
   });
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -89,11 +89,14 @@ export async function listServerBackups(
   return { whole: ids.filter((id) => found.get(id)), unfinished: ids.filter((id) => !found.get(id)) };
 }
 
-/** A piece that is shared by two files counts once. */
-export function serverTotals({ files, catalogs }: ServerManifest) {
-  const pieces = new Map(files.flatMap((file) => file.pieces.map((piece) => [piece.sha256, piece.bytes] as const)));
+/** The sizes of the pieces by their digests: one that is shared by two files counts once. */
+export const piecesOf = ({ files }: Pick<ServerManifest, 'files'>): ReadonlyMap<string, number> =>
+  new Map(files.flatMap((file) => file.pieces.map((piece) => [piece.sha256, piece.bytes] as const)));
+
+export function serverTotals(manifest: ServerManifest) {
+  const pieces = piecesOf(manifest);
   return {
-    catalogs: catalogs.length,
+    catalogs: manifest.catalogs.length,
     files: pieces.size,
     bytes: [...pieces.values()].reduce((sum, bytes) => sum + bytes, 0),
   };

@@ -1,13 +1,13 @@
 // Verifies the backups of whole servers in a target: the manifest by its digest, each piece by its size and digest. Also removes the
 // folders of interrupted backups.
-import { createHash } from 'node:crypto';
 import { Failure } from '../../standard/failure.ts';
 import { type BackupTarget, backupNotFound } from '../targets/backup_target.ts';
-import { type Fault, sweepAgeMs } from '../verification.ts';
+import { contentFault, type Fault, sweepAgeMs } from '../verification.ts';
 import {
   listServerBackups,
   loadServerManifest,
   piecePath,
+  piecesOf,
   type ServerManifest,
   serverFolder,
 } from './server_manifest.ts';
@@ -38,29 +38,17 @@ export async function verifyServerBackups(target: BackupTarget, backupId?: strin
   return { backups, faults };
 }
 
-async function faultsOf(target: BackupTarget, { backupId, files }: ServerManifest): Promise<Fault[]> {
+async function faultsOf(target: BackupTarget, manifest: ServerManifest): Promise<Fault[]> {
+  const { backupId } = manifest;
   const sizes = new Map<string, number>();
   for await (const { path, bytes } of target.list(serverFolder(backupId))) sizes.set(path, bytes);
-  const pieces = new Map(files.flatMap((file) => file.pieces.map((piece) => [piece.sha256, piece.bytes] as const)));
   const faults: Fault[] = [];
-  for (const [sha256, bytes] of pieces) {
-    const file = piecePath(backupId, sha256);
-    const size = sizes.get(file);
-    const fault =
-      size === undefined
-        ? 'it is missing'
-        : size !== bytes
-          ? `it has ${size} bytes instead of ${bytes}`
-          : await digestFault(target, file, sha256);
-    if (fault !== undefined) faults.push({ backupId, file, fault });
+  for (const [sha256, bytes] of piecesOf(manifest)) {
+    const path = piecePath(backupId, sha256);
+    const fault = await contentFault(target, { path, bytes, sha256 }, sizes.get(path));
+    if (fault !== undefined) faults.push({ backupId, file: path, fault });
   }
   return faults;
-}
-
-async function digestFault(target: BackupTarget, file: string, sha256: string): Promise<string | undefined> {
-  const hash = createHash('sha256');
-  for await (const chunk of await target.read(file)) hash.update(chunk as Buffer);
-  return hash.digest('hex') === sha256 ? undefined : 'it was changed after it was written';
 }
 
 /** Removes folders that have no manifest and no recent file. @returns the number of files, and their bytes. */
