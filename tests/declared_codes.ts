@@ -1,7 +1,7 @@
 // Whether an endpoint declares the code of a failure: one that it does not declare is in no document and no client's plan.
 import { categoriesWith } from '../src/resources/index.ts';
 import type { Code } from '../src/standard/codes.ts';
-import type { Endpoint } from '../src/standard/endpoint.ts';
+import { actionOf, type Endpoint } from '../src/standard/endpoint.ts';
 import { codesOf } from '../src/standard/openapi/endpoint_codes.ts';
 import { Routes } from '../src/standard/paths.ts';
 
@@ -14,5 +14,5 @@ export function undeclared(method: string, path: string, code: string): string |
   if (withoutEndpoint.has(code)) return undefined;
   const { endpoint, category } = routes.resolve(method, path.split('?', 1)[0] as string);
   if (codesOf(endpoint as Endpoint).includes(code as Code)) return undefined;
-  return `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb} does not declare ${code}`;
+  return `${category.name}.${actionOf(endpoint)} does not declare ${code}`;
 }

@@ -1,6 +1,6 @@
 // Metadata of routes, computed once and used by every request: operation name, authorization target, methods.
 import type { AuthorizationTarget, PathObject } from '../access/authorization/authorizer.ts';
-import { authorizedId } from '../standard/endpoint.ts';
+import { actionOf, authorizedId } from '../standard/endpoint.ts';
 import type { ApiResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Route, Routes, Segment } from '../standard/paths.ts';
@@ -11,7 +11,7 @@ const endpointNames = new WeakMap<object, string>();
 export function operationName<Context>({ endpoint, category }: Route<Context>): string {
   let name = endpointNames.get(endpoint);
   if (name === undefined) {
-    name = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+    name = `${category.name}.${actionOf(endpoint)}`;
     endpointNames.set(endpoint, name);
   }
   return name;

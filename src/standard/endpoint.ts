@@ -169,6 +169,10 @@ export interface Endpoint<Context = unknown> {
   handle(input: Input<unknown, unknown>, context: Context): Promise<Outcome>;
 }
 
+/** What an endpoint does, in the names of operations and in audit records: `create`, `rename`. */
+export const actionOf = ({ auditName, action, verb }: Pick<Endpoint, 'auditName' | 'action' | 'verb'>): string =>
+  auditName ?? action ?? verb;
+
 /** The default cost of a call. */
 const costs: Readonly<Record<Verb, number>> = { get: 1, list: 2, create: 10, update: 10, delete: 10, action: 5 };
 

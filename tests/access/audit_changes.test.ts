@@ -10,6 +10,7 @@ import { bodyOf, fixtureOf, makeFor, namedBody, newNameOf } from '../every_endpo
 import {
   call,
   exampleBody,
+  keyOf,
   nameOf,
   operations,
   type Params,
@@ -47,7 +48,6 @@ async function eventsOf(requestId: string): Promise<Event[]> {
   return (await server.post('/api/v2/audit_events/search', { requestId })).is(200).at<Event[]>('auditEvents').reverse();
 }
 
-const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 const changing = operations.filter(({ endpoint }) => isMutation(endpoint));
 /** Work of an engine has an event before it, too. */
 const isBegun = ({ outcome }: Event) => outcome === 'begun';

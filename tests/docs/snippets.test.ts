@@ -12,6 +12,7 @@ import { gzipSync } from 'node:zlib';
 import { exampleCalls } from '../../scripts/documentation/reference.ts';
 import { type Client, describeCall } from '../../src/client/index.ts';
 import { categoriesWith } from '../../src/resources/index.ts';
+import { actionOf } from '../../src/standard/endpoint.ts';
 import { parametersOf } from '../../src/standard/parameters.ts';
 import { Routes } from '../../src/standard/paths.ts';
 import { deadlineMs } from '../deadline.ts';
@@ -229,7 +230,7 @@ it('each operation of the reference has a call whose curl and code send the same
     const { method, path, body, code } = call;
     const [pathname = ''] = path.split('?');
     const { endpoint, category } = routes.resolve(method, pathname);
-    const operation = endpoint.auditName ?? endpoint.action ?? endpoint.verb;
+    const operation = actionOf(endpoint);
     assert.ok(id.endsWith(`.${operation}`) && id.includes(category.name), `${id}: ${method} ${path}`);
     if (body !== undefined) parametersOf(endpoint).checkBody?.(body);
     const typed = new Function('client', `return ${code}`) as (client: Client) => { page?: () => unknown };

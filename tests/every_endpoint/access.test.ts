@@ -12,7 +12,6 @@ import { extraNeeds, openToAll, refusedToNewOwner, submitted } from './access_ne
 import {
   attempt,
   type GrantTarget,
-  keyOf,
   makeParams,
   newTestUser,
   privilegeOf,
@@ -28,7 +27,7 @@ import {
   withGrants,
 } from './access_world.ts';
 import { freshName } from './fixtures.ts';
-import { nameOf, operations, type Params, titleOf } from './operation_call.ts';
+import { keyOf, nameOf, operations, type Params, titleOf } from './operation_call.ts';
 import { testedIn, worldOf } from './worlds.ts';
 
 const servers = worldOf(import.meta.url);

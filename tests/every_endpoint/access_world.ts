@@ -6,7 +6,16 @@ import { type GrantedPrivilege, newToken } from '../access/people.ts';
 import { type Reply, TestServer, uri } from '../server.ts';
 import { grantable, targets } from './access_needs.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
-import { call, categories, exampleBody, limits, noLoginThrottling, type Params, pathOf } from './operation_call.ts';
+import {
+  call,
+  categories,
+  exampleBody,
+  keyOf,
+  limits,
+  noLoginThrottling,
+  type Params,
+  pathOf,
+} from './operation_call.ts';
 import { type World as Servers, worldOf } from './worlds.ts';
 
 export interface World {
@@ -132,7 +141,6 @@ export async function uriOfSibling(server: TestServer, { top, path }: GrantTarge
   });
 }
 
-export const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 export const privilegeOf = ({ endpoint }: Operation): Privilege => endpoint.permission.privilege;
 
 export const makeParams = (server: TestServer, operation: Operation) =>

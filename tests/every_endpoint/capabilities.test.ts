@@ -7,7 +7,7 @@ import { type EngineCapability, engineCapabilities } from '../../src/model/engin
 import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { start, type TestServer, uri } from '../server.ts';
 import { bodyOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
-import { call, nameOf, operations, type Params, pathOf, takesBody, titleOf } from './operation_call.ts';
+import { call, keyOf, nameOf, operations, type Params, pathOf, takesBody, titleOf } from './operation_call.ts';
 
 const capabilities = Object.keys(engineCapabilities) as EngineCapability[];
 let server: TestServer;
@@ -23,7 +23,6 @@ before(async () => {
 });
 after(() => server.close());
 
-const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 const needsOf = ({ endpoint }: Operation, capability: EngineCapability) =>
   endpoint.needs?.some((need) => need.capability === capability) === true;
 

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { type TObject, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { categoriesWith } from '../../src/resources/index.ts';
-import { type Category, nameFieldOf } from '../../src/standard/endpoint.ts';
+import { actionOf, type Category, nameFieldOf } from '../../src/standard/endpoint.ts';
 import { codesOf } from '../../src/standard/openapi/endpoint_codes.ts';
 import { type Operation, operationsOf } from '../../src/standard/openapi/operations.ts';
 import { listKeyOf } from '../../src/standard/parameters.ts';
@@ -24,8 +24,9 @@ export const operations: readonly Operation[] = operationsOf(categories, 'v2');
 
 export type Params = Readonly<Record<string, string>>;
 
-export const nameOf = ({ category, endpoint }: Operation) =>
-  `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+/** Of its fixture, among those of its category. */
+export const keyOf = ({ endpoint }: Operation) => actionOf(endpoint);
+export const nameOf = ({ category, endpoint }: Operation) => `${category.name}.${actionOf(endpoint)}`;
 export const titleOf = (operation: Operation) => `${operation.method.toUpperCase()} ${operation.path}`;
 export const takesBody = ({ endpoint }: Operation) => endpoint.body !== undefined;
 

@@ -17,6 +17,7 @@ import { statementRuns, type TestServer, uri } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import {
   categories,
+  keyOf,
   nameOf,
   noLoginThrottling,
   operations,
@@ -91,7 +92,6 @@ async function rowsOf({ catalog = 'default', database, table }: Params): Promise
 
 /** The first way to reach each endpoint: the others run the same handler. */
 const endpoints = [...new Map(operations.map((operation) => [operation.endpoint, operation])).values()];
-const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 
 async function requestFor(operation: Operation): Promise<{ params: Params; send: () => Promise<RawReply> }> {
   const { category, endpoint, method } = operation;

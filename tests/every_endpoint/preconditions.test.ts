@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { acceptsExpectedVersion, isConditional } from '../../src/standard/endpoint.ts';
-import type { Operation } from '../../src/standard/openapi/operations.ts';
 import type { TestServer } from '../server.ts';
 import { bodyOf, fixtureOf, makeFor } from './fixtures.ts';
-import { call, nameOf, operations, pathOf, titleOf } from './operation_call.ts';
+import { call, keyOf, nameOf, operations, pathOf, titleOf } from './operation_call.ts';
 import { testedIn, worldOf } from './worlds.ts';
 
 const operationsElsewhere = 12;
@@ -16,7 +15,6 @@ before(async () => {
 });
 after(() => server.close());
 
-const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 /** Their version depends on their progress, whoever reads it. */
 const changeByThemselves = ['tasks', 'queries'];
 const stale = '"AAAAAAAAAAAAAAAAAAAAAA"';

@@ -6,7 +6,17 @@ import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { listKeyOf } from '../../src/standard/parameters.ts';
 import type { Reply, TestServer } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
-import { call, categories, exampleBody, nameOf, operations, type Params, pathOf, titleOf } from './operation_call.ts';
+import {
+  call,
+  categories,
+  exampleBody,
+  keyOf,
+  nameOf,
+  operations,
+  type Params,
+  pathOf,
+  titleOf,
+} from './operation_call.ts';
 import { testedIn, worldOf } from './worlds.ts';
 
 const world = worldOf(import.meta.url);
@@ -16,7 +26,6 @@ before(async () => {
 });
 after(() => server.close());
 
-const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 const idFieldOf = ({ category }: Operation) => category.idField ?? 'name';
 
 /** The complete form of the path, as in records. */

@@ -12,7 +12,7 @@ import { release } from '../../src/model/release.ts';
 import { apiInfo, categoriesWith } from '../../src/resources/index.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
 import { codes } from '../../src/standard/codes.ts';
-import type { Category } from '../../src/standard/endpoint.ts';
+import { actionOf, type Category } from '../../src/standard/endpoint.ts';
 import { openApi } from '../../src/standard/openapi/document.ts';
 import { codesOf } from '../../src/standard/openapi/endpoint_codes.ts';
 import { operationsOf } from '../../src/standard/openapi/operations.ts';
@@ -325,7 +325,7 @@ test('names: categories in snake_case and plural, actions in snake_case, fields 
 
 test('parameters: at most two in a query, never a query and a body, unknown fields refused', () => {
   for (const { category, endpoint } of operations) {
-    const operationName = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+    const operationName = `${category.name}.${actionOf(endpoint)}`;
     const { query, body } = parametersOf(endpoint);
     assert.ok(Object.keys(query?.properties ?? {}).length <= 2, operationName);
     assert.ok(query === undefined || body === undefined, operationName);
@@ -347,7 +347,7 @@ test('every record has its creator, editor, version and URI; results without a r
 
 test('codes: declared ones exist, none is repeated, and each status of the closed set is in the document', () => {
   for (const { category, endpoint, path, method } of operations) {
-    const operationName = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+    const operationName = `${category.name}.${actionOf(endpoint)}`;
     assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${operationName} declares a code twice`);
     const responses = document.paths[path]?.[method]?.responses ?? {};
     const failures = new Set(codesOf(endpoint).map((code) => String(codes[code].status)));
@@ -390,7 +390,7 @@ test('examples match their schemas', () => {
   for (const category of categories) {
     fits(category.record, category.example, category.name);
     for (const endpoint of category.endpoints) {
-      const operationName = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+      const operationName = `${category.name}.${actionOf(endpoint)}`;
       const body = bodyOf(endpoint, true);
       if (endpoint.example?.body !== undefined) fits(body as TSchema, endpoint.example.body, `${operationName} body`);
       else if (body !== undefined)

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { categoriesWith } from '../../src/resources/index.ts';
+import { actionOf } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { Routes, uriOf } from '../../src/standard/paths.ts';
 
@@ -12,7 +13,7 @@ const routes = new Routes(categoriesWith({ rowsBodyBytesMax: 1024 }));
 function resolvePath(method: string, path: string) {
   const { category, endpoint, path: parameters, nameInPath, ifExists } = routes.resolve(method, path);
   return {
-    endpoint: `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`,
+    endpoint: `${category.name}.${actionOf(endpoint)}`,
     parameters,
     nameInPath,
     ifExists,

@@ -1,7 +1,7 @@
 // Generates the OpenAPI 3.1 document from the declarations. What several operations share is a component with a name that says what it
 // is; the document contains only what the declarations contain.
 import type { ApiVersion, Category, Endpoint } from '../endpoint.ts';
-import { nameFieldOf } from '../endpoint.ts';
+import { actionOf, nameFieldOf } from '../endpoint.ts';
 import { bodyOf } from '../parameters.ts';
 import type { TObject } from '../type.ts';
 import { Components, type Json, type OpenApiOptions } from './components.ts';
@@ -116,9 +116,8 @@ class Descriptions {
   #namesOf({ category, endpoint }: Operation): Names {
     const object = pascal(nounOf(category, this.#categories));
     const many = object.slice(0, object.length - pascal(category.singular).length) + pascal(category.name);
-    const action = endpoint.auditName ?? endpoint.action ?? endpoint.verb;
     const noun = endpoint.on === 'object' || (endpoint.verb === 'create' && endpoint.named !== false) ? object : many;
-    const operation = pascal(action);
+    const operation = pascal(actionOf(endpoint));
     return { object, operation: operation.endsWith(noun) ? operation : operation + noun };
   }
 
