@@ -2,9 +2,8 @@
 import { queriesApi } from '../../api/queries/queries.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import type { QueryEntry } from '../../query/statements/history_entry.ts';
+import { type QueryEntry, versionOfQuery } from '../../query/statements/history_entry.ts';
 import { sqlCharactersMax } from '../../query/statements/history_rows.ts';
-import { versionOfQuery } from '../../query/statements/history_entry.ts';
 import type { QueryFilter } from '../../query/statements/history_search.ts';
 import type { QueryRequest } from '../../query/statements/queries.ts';
 import { Failure, objectNotFound } from '../../standard/failure.ts';
