@@ -18,7 +18,7 @@ const database = 'shop';
 /** The name of a catalog is that of its installation: a node has the databases of one catalog of a name. */
 const tablesOf = (catalog: string): string => `/api/v2/catalogs/${catalog}/databases/${database}/tables`;
 /** The tables that are created need more than a node has in tests. */
-const memoryOfNode = '<clickhouse><max_server_memory_usage>4000000000</max_server_memory_usage></clickhouse>';
+const memoryOfNode = '<clickhouse><max_server_memory_usage>8000000000</max_server_memory_usage></clickhouse>';
 const rowCount = 10_000;
 const listedTables = 100;
 
