@@ -32,9 +32,15 @@ function rowsUpTo({ path, recent, end }: PageReady): Buffer {
   return Buffer.concat(parts);
 }
 
+const memoryBytesOfUser = 384 * MiB;
+/** Read after the file of the deployment. */
+const limitsOfUser = `<clickhouse><profiles><tabularium>
+  <max_memory_usage>${memoryBytesOfUser}</max_memory_usage>
+</tabularium></profiles></clickhouse>`;
+
 describe('statements', { skip: missingRing }, async () => {
   if (missingRing !== false) return;
-  const ring = await startRing(1);
+  const ring = await startRing(1, { files: { 'users.d/tabularium_limits.xml': limitsOfUser } });
   const world = await openEngine({}, engineOn(accessTo(ring.nodes), ring.nodes));
   after(async () => {
     await world.close();
@@ -111,6 +117,21 @@ describe('statements', { skip: missingRing }, async () => {
     controller.abort();
     assert.equal((await failed).code, 'STATEMENT_CANCELLED');
     await eventually('the statement has ended', async () => (await running(mark)) === 0);
+  });
+
+  test('a statement has the limits of the profile of its user', async () => {
+    const controller = new AbortController();
+    const mark = `limited ${randomUUID()}`;
+    const sql = `SELECT count() FROM numbers(100000000000) WHERE '${mark}' != toString(number)`;
+    const failed = failureOf(run(sql, { signal: controller.signal }));
+    await eventually('the statement runs', async () => (await running(mark)) > 0);
+    const limits = await ask(
+      `SELECT Settings['max_memory_usage'], Settings['max_threads'] FROM system.processes
+        WHERE position(query, '${mark}') > 0 AND query_id != queryID() FORMAT JSONCompactEachRow`,
+    );
+    controller.abort();
+    await failed;
+    assert.deepEqual(JSON.parse(limits), [String(memoryBytesOfUser), '']);
   });
 
   test('a statement that takes too long, or too much memory, is stopped with its code', async () => {

@@ -2,7 +2,6 @@
 import type { TableName } from '../../port/refs.ts';
 import { uncountedMark } from '../connection/clickhouse_error.ts';
 import type { ClickHouseCluster, ClickHouseServer, CountedReplicas } from '../connection/server.ts';
-import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 
@@ -50,12 +49,6 @@ const picking = ({ first }: CountedReplicas) => ({
   distributed_replica_max_ignored_errors: errorsMax,
   use_hedged_requests: 0,
   max_replica_delay_for_distributed_queries: 0,
-});
-
-/** The limits of the warehouse. */
-export const callerSettings = ({ spec }: WarehouseContext) => ({
-  max_threads: spec.threads,
-  max_memory_usage: spec.memoryLimitBytes,
 });
 
 /** For statements that name what they compute: the columns of a table may have the same names. */

@@ -14,7 +14,7 @@ import { watchProgress } from './progress.ts';
 import { readResult } from './result_stream.ts';
 import { rowsFormat, rowsSettings } from './row_lines.ts';
 import { RunningWrites } from './running_writes.ts';
-import { callerSettings, readSettings } from './statement_settings.ts';
+import { readSettings } from './statement_settings.ts';
 import { executeWrite } from './writes.ts';
 
 export type StatementMethods = Pick<EngineWarehouse, 'execute' | 'recordStep' | 'explain'>;
@@ -73,7 +73,7 @@ async function executeSelect(
   const call: ServerCall = {
     sql: `${bound.sql}\nFORMAT ${rowsFormat}`,
     parameters: bound.parameters,
-    settings: { ...callerSettings(context), ...rowsSettings({ numbers, rowsMax }) },
+    settings: rowsSettings({ numbers, rowsMax }),
     timeoutMs,
     isOfCaller: true,
     signal: options.signal,
@@ -152,7 +152,7 @@ async function planOf(context: WarehouseContext, bound: BoundStatement): Promise
   const head = write === undefined ? '' : `${write.kind} ${JSON.stringify(write.table.table)}\n`;
   if (query === undefined) return head;
   const sql = `EXPLAIN PLAN\n${query}\nFORMAT TSVRaw`;
-  const settings = { ...callerSettings(context), readonly: 1 };
+  const settings = { readonly: 1 };
   try {
     const plan = await context.cluster.onAny((server) =>
       server.text({ sql, parameters: bound.parameters, settings, timeoutMs: explainTimeoutMs, isOfCaller: true }),

@@ -16,7 +16,7 @@ import {
 import { namesOf } from '../names.ts';
 import type { BoundWrite, WriteRun } from '../query/bound_statement.ts';
 import { watchProgress } from '../query/progress.ts';
-import { callerSettings, readSettings } from '../query/statement_settings.ts';
+import { readSettings } from '../query/statement_settings.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { stepsOf } from '../steps/recorded_write.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
@@ -81,11 +81,7 @@ async function stage(
           queryId,
           sql: `INSERT INTO ${into} (${work.write.columns.map(quoteIdentifier).join(', ')})\n${query}`,
           parameters: work.parameters,
-          settings: {
-            ...callerSettings(context),
-            ...readSettings(cluster, server, work.reads),
-            max_partitions_per_insert_block: 0,
-          },
+          settings: { ...readSettings(cluster, server, work.reads), max_partitions_per_insert_block: 0 },
           timeoutMs: work.timeoutMs,
           isOfCaller: true,
           signal: work.signal,

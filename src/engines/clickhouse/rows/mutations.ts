@@ -10,7 +10,7 @@ import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.t
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite, WriteRun } from '../query/bound_statement.ts';
-import { callerSettings, columnsBeforeAliases, readSettings } from '../query/statement_settings.ts';
+import { columnsBeforeAliases, readSettings } from '../query/statement_settings.ts';
 import { isWaiting, serverCodeOf } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withClaim } from '../steps/claim.ts';
@@ -167,7 +167,7 @@ async function checkedCount(
   const call = { sql, parameters, timeoutMs, isOfCaller: true, signal };
   const [row] = await context.cluster.onAny((server) => {
     const reading = readSettings(context.cluster, server, reads);
-    const settings = { ...callerSettings(context), ...reading, ...columnsBeforeAliases, readonly: 1 };
+    const settings = { ...reading, ...columnsBeforeAliases, readonly: 1 };
     return server.rows<Readonly<Record<string, string>>>({ ...call, settings });
   });
   values.forEach(({ column }, i) => {
