@@ -19,8 +19,9 @@ after(() => rmSync(directory, { recursive: true }));
 const textOf = (file: string): string =>
   readFileSync(join(composeDirectory, 'clickhouse', file), 'utf8').replaceAll('/run/secrets', secrets);
 
-/** No Keeper runs there, without which a server of the definition does not register. */
-const withoutKeeper = (text: string): string => text.replace(/<zookeeper>.*<\/zookeeper>/s, '');
+/** No Keeper runs there, without which a server of the definition does not register, unless the copies are written without replication. */
+const withoutKeeper = (text: string): string =>
+  text.replace(/<zookeeper>.*<\/zookeeper>/s, '').replace(/<internal_replication>.*<\/internal_replication>/, '');
 
 /** What the packages of ClickHouse configure by default, which the files of the deployment change. */
 const packaged = {

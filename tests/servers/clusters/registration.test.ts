@@ -36,13 +36,23 @@ const usersWithLess = {
   'users.d/blind.xml': userFile('blind', 'SHOW'),
   'users.d/reader.xml': userFile('reader', 'SHOW, SELECT'),
 };
+/** A definition for servers that replicate, which the nodes of a ring do not. */
+const replicatedCluster = {
+  'config.d/replicated.xml': `<clickhouse><remote_servers><replicated><shard>
+    <internal_replication>true</internal_replication>
+    <replica><host>127.0.0.1</host><port>1</port></replica><replica><host>127.0.0.1</host><port>2</port></replica>
+  </shard></replicated></remote_servers></clickhouse>`,
+};
 
 describe('the servers of a cluster', { skip: missingRing }, () => {
   let ring: Ring;
   let server: TestServer;
   const fakes: Server[] = [];
   before(async () => {
-    [ring, server] = await Promise.all([startRing(3, { files: usersWithLess }), start(clusterSettings)]);
+    [ring, server] = await Promise.all([
+      startRing(3, { files: { ...usersWithLess, ...replicatedCluster } }),
+      start(clusterSettings),
+    ]);
     await createWarehouse(server, 'shards', clusters.shards);
   });
   after(async () => {
@@ -128,6 +138,13 @@ describe('the servers of a cluster', { skip: missingRing }, () => {
     (await server.patch(`${warehouses}/wrong`, { user: 'nobody' })).is(200, '0', { user: 'nobody' });
     (await register(server, 'wrong', 'b', node(0))).is(400, 'BACKEND_UNSUITABLE', refusedFor('credentials'));
     (await server.delete(`${warehouses}/wrong`)).is(200, '0', { deleted: true });
+  });
+
+  test('a server that does not replicate is no backend of a cluster whose copies only replication writes', async () => {
+    await createWarehouse(server, 'replicated', 'replicated');
+    const refused = await register(server, 'replicated', 'b', node(0));
+    assert.match(refused.is(400, 'BACKEND_UNSUITABLE', refusedFor('cluster')).message, /internal_replication/);
+    (await server.delete(`${warehouses}/replicated`)).is(200, '0', { deleted: true });
   });
 
   test('the privilege that the user of a warehouse lacks is named', async () => {

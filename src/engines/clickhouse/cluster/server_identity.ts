@@ -56,6 +56,12 @@ export async function readIdentity(
     throw unsuitable('cluster', 'the server has no macros shard and replica, by which tables are replicated');
   if (replicates && members.some(({ internal_replication }) => internal_replication === 0))
     throw unsuitable('cluster', 'the definition of the cluster must have internal_replication in each shard');
+  // Each row would be in one copy only, and any of them is read.
+  if (!replicates && replicaCount > 1 && members.some(({ internal_replication }) => internal_replication === 1))
+    throw unsuitable(
+      'cluster',
+      'the definition of the cluster has internal_replication, and the server does not replicate: that needs Keeper, and interserver_http_port or interserver_https_port',
+    );
   const identity = { id, shard, replica, shardCount, replicaCount, memberCount: members.length, replicates };
   return own ? { ...identity, position: own.replica_num } : identity;
 }
