@@ -23,7 +23,7 @@ export async function backendFindings(backends: readonly StoredBackend[]): Promi
         ? good(check, `${url.host} accepts connections`)
         : wrong(
             check,
-            `${url.host} does not accept connections (${reason}): start it, or take it out with \`tabularium backends decommission\``,
+            `${url.host} does not accept connections (${reason}): start it, or take it out of service with \`tabularium backends disable\``,
           );
     }),
   );

@@ -30,7 +30,7 @@ export async function runningFindings({ dataDir, host, port, tlsCertFile }: Sett
             ? good(about, `${backend.location} responds`)
             : wrong(
                 about,
-                `${backend.location} does not respond: start it, or take it out with \`tabularium backends decommission ${backend.backendId} --warehouse ${warehouse.name}\``,
+                `${backend.location} does not respond: start it, or take it out of service with \`tabularium backends disable ${backend.backendId} --warehouse ${warehouse.name}\``,
               ),
         );
       }

@@ -160,8 +160,9 @@ describe('a cluster with a killed node', { skip: missingRing || missingPostgresq
     const lost = () => ring.nodes[1]?.url ?? '';
     assert.deepEqual(wrongOf(await doctor(words)), {});
     await ring.nodes[1]?.kill();
+    // A decommission would wait for it.
     const expected = new RegExp(
-      `${lost().slice('http://'.length)} does not accept connections .*start it, or take it out with`,
+      `${lost().slice('http://'.length)} does not accept connections .*start it, or .* \`tabularium backends disable\``,
     );
     requireWrong(await doctor(words), 'backend node-2', expected);
     await server.close();
