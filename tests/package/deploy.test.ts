@@ -21,6 +21,12 @@ describe('the systemd unit', () => {
     assert.equal(readSettings(flags, {}).dataDir, `/var/lib/${setting('StateDirectory')}`);
   });
 
+  test('leaves all other settings to the configuration file and the environment', () => {
+    const [, , ...flags] = setting('ExecStart').split(' ');
+    const unchanged = { ...readSettings([], {}), dataDir: readSettings(flags, {}).dataDir };
+    assert.deepEqual(readSettings(flags, {}), unchanged);
+  });
+
   test('gives the server enough time to stop, and signals only the server', () => {
     assert.ok(Number(setting('TimeoutStopSec')) * 1000 > readSettings([], {}).shutdownTimeoutMs);
     assert.equal(setting('KillMode'), 'mixed');
