@@ -167,11 +167,15 @@ export function readSettings(argv: readonly string[], env: Environment, command 
   return read;
 }
 
+/** What the processes of a server can use: the memory of the machine, or less in a container. `limit`: 0 if there is none. */
+export const usableMemoryBytes = (total = totalmem(), limit = process.constrainedMemory()): number =>
+  limit > 0 ? Math.min(total, limit) : total;
+
 /** The defaults of a new warehouse; 0 for threads or memory: derived from the machine. */
 export function warehouseDefaults(settings: Settings) {
   return {
     threads: settings.warehouseThreads || availableParallelism(),
-    memoryLimitBytes: settings.warehouseMemoryBytes || Math.floor(totalmem() / 2),
+    memoryLimitBytes: settings.warehouseMemoryBytes || Math.floor(usableMemoryBytes() / 2),
     spillLimitBytes: settings.warehouseSpillBytes,
     autoSuspendSeconds: settings.warehouseAutoSuspendSeconds,
     queriesMax: settings.warehouseQueriesMax,

@@ -397,7 +397,7 @@ export const settings = define({
     min: 0,
     max: 64 * TiB,
     default: 0,
-    doc: 'The memory of a warehouse; 0: half of the memory of the machine.',
+    doc: 'The memory of a warehouse; 0: half of the memory of the machine, or of the container of the server.',
   },
   warehouseSpillBytes: {
     section: 'Defaults of warehouses',

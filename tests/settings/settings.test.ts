@@ -7,7 +7,7 @@ import { after, describe, it } from 'node:test';
 import { describedLocally } from '../../src/cli/commands.ts';
 import { localHelp } from '../../src/cli/remote/local_help.ts';
 import { release } from '../../src/model/release.ts';
-import { readSettings, SettingsError } from '../../src/settings/read_settings.ts';
+import { readSettings, SettingsError, usableMemoryBytes } from '../../src/settings/read_settings.ts';
 import { type SettingName, settingNames, settingOf } from '../../src/settings/server_settings.ts';
 import { bytesText, flagOf, type Setting, variableOf } from '../../src/settings/setting_type.ts';
 
@@ -163,6 +163,14 @@ describe('bytes', () => {
   for (const text of ['', 'MiB', '8 mib', '-1MiB', '8MiBs', '0.3B', '1e6', '0x10', '8M', ' 8MiB', '1KiB', '1TiB'])
     it(`are refused: ${JSON.stringify(text)}`, () =>
       requireInvalidSettings([`--page-bytes-max=${text}`], {}, '--page-bytes-max', '8MiB or', '64KiB'));
+});
+
+describe('the memory of a server', () => {
+  it('is that of its container, where it has a limit, otherwise that of the machine', () => {
+    const GiB = 1024 ** 3;
+    assert.equal(usableMemoryBytes(64 * GiB, 4 * GiB), 4 * GiB);
+    for (const none of [0, 128 * GiB, 2 ** 64]) assert.equal(usableMemoryBytes(64 * GiB, none), 64 * GiB);
+  });
 });
 
 describe('refusals', () => {
