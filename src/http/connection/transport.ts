@@ -43,7 +43,6 @@ export function isLoopback(host: string): boolean {
   return address === '::1' || (address !== undefined && isIP(address) === 4 && address.startsWith('127.'));
 }
 
-/** The URL for clients; `host` is the listening address. */
 /** The address by which this machine reaches the server; undefined if it does not listen on a loopback address. */
 export function loopbackOf(host: string): string | undefined {
   if (host === '0.0.0.0') return '127.0.0.1';
@@ -62,6 +61,7 @@ export function requireInternalUrl({ internalUrl, host }: { readonly internalUrl
     throw new SettingsError(`internalUrl must be a URL with http or https, not ${JSON.stringify(internalUrl)}`);
 }
 
+/** The URL for clients; `host` is the listening address. */
 export function urlOf(transport: Transport, host: string, port: number): string {
   return `${transport.tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
