@@ -3,7 +3,13 @@
 // declarations.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { limitTable } from '../src/engines/duckdb/sql/statement_limits.ts';
-import { configFileName, type SettingName, sections, settingNames, settingOf } from '../src/settings/server_settings.ts';
+import {
+  configFileName,
+  type SettingName,
+  sections,
+  settingNames,
+  settingOf,
+} from '../src/settings/server_settings.ts';
 import { allowedText, flagOf, valueText, variableOf } from '../src/settings/setting_type.ts';
 
 const introduction = `# Configuration

@@ -76,11 +76,7 @@ export interface FileListOptions {
 }
 
 /** In the order of creation: those that expire after `now`. */
-export async function listFiles(
-  db: Kysely<Schema>,
-  options: FileListOptions,
-  now: number,
-): Promise<Batch<StoredFile>> {
+export async function listFiles(db: Kysely<Schema>, options: FileListOptions, now: number): Promise<Batch<StoredFile>> {
   const { kind, owner, limit, namePattern, state } = options;
   const fits = namePattern === undefined ? () => true : likePattern(namePattern);
   const { items, hasMore, examined } = await searchRows({

@@ -87,7 +87,9 @@ function fileValues(path: string, text: string, allowDataDir: boolean): Values {
   }
   if (typeof keys !== 'object' || keys === null || Array.isArray(keys))
     throw new SettingsError(`the configuration file ${path} must contain one JSON object`);
-  const allowed = settingNames.filter((name) => settingOf(name).only === undefined && (allowDataDir || name !== 'dataDir'));
+  const allowed = settingNames.filter(
+    (name) => settingOf(name).only === undefined && (allowDataDir || name !== 'dataDir'),
+  );
   const values: Values = {};
   for (const [key, value] of Object.entries(keys)) {
     const name = allowed.find((known) => known === key);

@@ -46,7 +46,11 @@ export class RateLimitsInMemory implements RateLimits {
 
   constructor({ settings, networkOf, clock, onTaken }: RateLimitsOptions) {
     const report = (kind: BucketKind) => onTaken && ((key: string, takenMs: number) => onTaken(kind, key, takenMs));
-    this.#principals = bucketsOf(settings.principalCostPerSecondMax, settings.principalCostBurstMax, report('principal'));
+    this.#principals = bucketsOf(
+      settings.principalCostPerSecondMax,
+      settings.principalCostBurstMax,
+      report('principal'),
+    );
     this.#addresses = bucketsOf(settings.addressCostPerSecondMax, settings.addressCostBurstMax, report('address'));
     this.#networkOf = networkOf;
     this.#clock = monotonicClock(clock);

@@ -35,7 +35,11 @@ function stepLines({ action, title, differences, size, place }: Step, style: Sty
   const sign = signs[action];
   const shownPlace = place ? style('dim', `  (${placeText(place)})`) : '';
   const details = differences.flatMap((difference) => differenceLines(difference, style));
-  return [`${style(colours[sign] ?? 'reset', `${sign} ${action} ${title}`)}${sizeText(size)}${shownPlace}`, ...details, ''];
+  return [
+    `${style(colours[sign] ?? 'reset', `${sign} ${action} ${title}`)}${sizeText(size)}${shownPlace}`,
+    ...details,
+    '',
+  ];
 }
 
 function differenceLines({ sign, field, from, to }: Difference, style: Style): string[] {

@@ -14,7 +14,9 @@ function settingsOf({ name, settings: explained }: LocalCommand): readonly Setti
   const isOwn = (each: SettingName) => [settingOf(each).command ?? []].flat().includes(name);
   const isServers = (each: SettingName) =>
     settingOf(each).command === undefined && !['Commands', 'Other'].includes(settingOf(each).section);
-  return settingNames.filter((each) => isOwn(each) || (explained === 'all' ? isServers(each) : explained.includes(each)));
+  return settingNames.filter(
+    (each) => isOwn(each) || (explained === 'all' ? isServers(each) : explained.includes(each)),
+  );
 }
 
 function optionOf(name: SettingName): Option {

@@ -66,7 +66,10 @@ function mergedMembers(shape: Shape, before: object, change: object, pointer: st
   for (const [name, value] of Object.entries(change)) {
     if (value === null) merged.delete(name);
     else if (value !== undefined)
-      merged.set(name, mergedValue(memberOf(shape, name), merged.get(name), value, `${pointer}/${escapePointer(name)}`));
+      merged.set(
+        name,
+        mergedValue(memberOf(shape, name), merged.get(name), value, `${pointer}/${escapePointer(name)}`),
+      );
   }
   return Object.fromEntries(merged);
 }
@@ -76,7 +79,8 @@ function mergedValue(schema: TSchema | undefined, before: unknown, change: unkno
   if (!shape || !isObject(change)) return change;
   const merged = mergedMembers(shape, isObject(before) ? before : {}, change, pointer);
   for (const name of shape.required ?? [])
-    if (!Object.hasOwn(merged, name)) throw invalidParameter(`${pointer}/${escapePointer(name)}`, 'required', 'is required');
+    if (!Object.hasOwn(merged, name))
+      throw invalidParameter(`${pointer}/${escapePointer(name)}`, 'required', 'is required');
   const count = Object.keys(merged).length;
   const { maxProperties = count } = shape;
   if (count > maxProperties)

@@ -31,8 +31,7 @@ export async function registerAll(
   cluster: string,
 ): Promise<void> {
   await createWarehouse(server, warehouse, cluster);
-  for (const [index, node] of nodes.entries())
-    (await register(server, warehouse, `node${index + 1}`, node)).is(201);
+  for (const [index, node] of nodes.entries()) (await register(server, warehouse, `node${index + 1}`, node)).is(201);
   await availabilityIs(
     server,
     warehouse,

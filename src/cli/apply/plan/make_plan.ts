@@ -28,7 +28,12 @@ export async function makePlan(
   await namespaces.plan(declared('catalog'), { change: 'catalogs', rename: 'rename catalogs' });
   await namespaces.plan(declared('database'), { change: 'databases', rename: 'rename databases' });
   const tables = await planTables(declared('table'), namespaces, context);
-  const recreated = await planAllViews({ views: declared('view'), databases: declared('database') }, tables, namespaces, context);
+  const recreated = await planAllViews(
+    { views: declared('view'), databases: declared('database') },
+    tables,
+    namespaces,
+    context,
+  );
   await planUndeclaredTables(declared('database'), tables, namespaces, context);
   await planUndeclaredDatabases(declared('catalog'), declared('database'), namespaces, context);
   for (const role of declared('role')) await planObject(role, { change: 'roles', rename: 'rename objects' }, context);

@@ -50,7 +50,10 @@ const mixed: Write = (value) =>
   value instanceof Uint8Array ? `x'${Buffer.from(value).toString('hex')}'` : String(value);
 const float: Write = (value) => String(Number(value));
 const string: ChosenType = { type: { kind: 'STRING' }, write: text };
-const chosen = (kind: 'BOOLEAN' | 'BIGINT' | 'DOUBLE' | 'DATE' | 'DATETIME' | 'JSON' | 'BINARY', write: Write = text) => ({
+const chosen = (
+  kind: 'BOOLEAN' | 'BIGINT' | 'DOUBLE' | 'DATE' | 'DATETIME' | 'JSON' | 'BINARY',
+  write: Write = text,
+) => ({
   type: { kind },
   write,
 });

@@ -246,7 +246,10 @@ export class StatementReader {
     return text
       .replaceAll(commonTablePrefix, '')
       .replace(new RegExp(String.raw`(${part})\.(${part})`, 'g'), (all: string, database: string, table: string) => {
-        const name = this.codec.named({ database: unquoteIdentifier(database), table: unquoteIdentifier(table).replace(/__local$/, '') });
+        const name = this.codec.named({
+          database: unquoteIdentifier(database),
+          table: unquoteIdentifier(table).replace(/__local$/, ''),
+        });
         return name ? [name.catalog, name.database, name.table].map(shown).join('.') : all;
       })
       .replace(/\b_?tabularium_\w+/g, '<engine>')

@@ -172,7 +172,8 @@ function namesIn(text: string): readonly TableName[] {
     if (parsed) names.set(JSON.stringify([database, table]), { ...parsed, table: parsedTable(table) });
   };
   const searched = text.slice(0, textCharactersMax);
-  for (const [, database = '', table = ''] of searched.matchAll(qualified)) add(unquoteIdentifier(database), unquoteIdentifier(table));
+  for (const [, database = '', table = ''] of searched.matchAll(qualified))
+    add(unquoteIdentifier(database), unquoteIdentifier(table));
   // An identifier as a whole, without the quotes of its parts, in which there may be dots.
   for (const [, identifier = ''] of searched.matchAll(/'((?:[^'\\]|\\.)+)'/g))
     for (const { index } of identifier.matchAll(/\./g)) add(identifier.slice(0, index), identifier.slice(index + 1));

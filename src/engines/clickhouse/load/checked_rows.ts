@@ -4,7 +4,12 @@ import { randomUUID } from 'node:crypto';
 import { formatType, isNested, type LogicalType } from '../../../model/types.ts';
 import { Fault, type ValueReader, valueReader } from '../../../model/values/value_validation.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
-import { noObjectReason, type RejectedRow, rejectedFailure, textCharactersMax } from '../../data_files/load_failures.ts';
+import {
+  noObjectReason,
+  type RejectedRow,
+  rejectedFailure,
+  textCharactersMax,
+} from '../../data_files/load_failures.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
@@ -17,15 +22,7 @@ import { type CsvRecord, csvRecords, dialectOf, EndlessRecord, isTooLong } from 
 import { type FileColumn, type FileShape, jsonRecordsOf, objectOf } from './file_shape.ts';
 import { BrokenJsonFile } from './json_records.ts';
 import { computeSettings, type NativeSource, withNativeData } from './native_source.ts';
-import {
-  faultExpression,
-  faultReason,
-  type RawColumn,
-  type RowSql,
-  rowNumber,
-  rowSql,
-  rowText,
-} from './row_values.ts';
+import { faultExpression, faultReason, type RawColumn, type RowSql, rowNumber, rowSql, rowText } from './row_values.ts';
 
 type Call = Pick<ServerCall, 'timeoutMs' | 'isOfCaller' | 'signal'>;
 

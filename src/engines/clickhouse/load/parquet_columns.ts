@@ -95,7 +95,8 @@ async function readFooter(path: string): Promise<Buffer> {
     if (size < 2 * tailBytes) throw incompleteFile();
     await file.read(tail, 0, tailBytes, size - tailBytes);
     const length = tail.readUInt32LE(0);
-    if (tail.toString('latin1', 4) !== magic || length + tailBytes > size || length > footerBytesMax) throw incompleteFile();
+    if (tail.toString('latin1', 4) !== magic || length + tailBytes > size || length > footerBytesMax)
+      throw incompleteFile();
     const footer = Buffer.alloc(length + tailBytes);
     await file.read(footer, 0, footer.length, size - footer.length);
     return footer;

@@ -168,11 +168,7 @@ export async function refuseLeft(
 }
 
 /** @returns false if the servers refuse the work. */
-async function completeLeftBatch(
-  context: WarehouseContext,
-  catalog: CatalogRef,
-  batch: string,
-): Promise<boolean> {
+async function completeLeftBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
   try {
     const completion = await completeBegun(context, catalog, batch);
     if (completion === 'void') await refuse(context, catalog, batch);

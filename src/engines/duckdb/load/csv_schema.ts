@@ -6,14 +6,7 @@ import type { CsvOptions, DataFile } from '../../port/load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { statementLimits } from '../sql/statement_limits.ts';
-import {
-  csvOptions,
-  type FileSchema,
-  reader,
-  sampleRows,
-  sampleSize,
-  zoned,
-} from './reader_sql.ts';
+import { csvOptions, type FileSchema, reader, sampleRows, sampleSize, zoned } from './reader_sql.ts';
 
 /** Delimiter and header are found in the first line, the types in a sample. */
 export async function csvSchema(
