@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { CallOptions, Client } from '../../../src/client/index.ts';
 import { queryClient } from '../app/queries.ts';
 import { CallDialog } from '../forms/call_dialog.tsx';
+import { useRecordAtOpening } from '../forms/record_at_opening.ts';
 import { Checkbox, Field, TextArea, TextInput } from '../ui/field.tsx';
 import { namesIn } from './principals_page.tsx';
 
@@ -81,7 +82,8 @@ interface ProviderFormProps {
   readonly onClose: () => void;
 }
 
-export function ProviderForm({ provider, onClose }: ProviderFormProps) {
+export function ProviderForm({ provider: shown, onClose }: ProviderFormProps) {
+  const provider = useRecordAtOpening(shown);
   const [draft, setDraft] = useState(() => (provider ? draftOf(provider) : newDraft));
   const change = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const mapping = mappingIn(draft.roleMapping);

@@ -2,6 +2,7 @@
 import { useId, useMemo, useState } from 'react';
 import { scheduledActions } from '../../../src/api/tasks/scheduled_actions.ts';
 import { client } from '../app/session.ts';
+import { useRecordAtOpening } from '../forms/record_at_opening.ts';
 import { RecordDialog } from '../forms/record_dialog.tsx';
 import { Field, TextArea, TextInput } from '../ui/field.tsx';
 import { Select } from '../ui/overlays/select.tsx';
@@ -41,7 +42,8 @@ const priorityChoices = [
   { value: 'low', label: 'Low' },
 ] as const;
 
-export function ScheduleForm({ schedule, onClose, onSaved }: ScheduleFormProps) {
+export function ScheduleForm({ schedule: shown, onClose, onSaved }: ScheduleFormProps) {
+  const schedule = useRecordAtOpening(shown);
   const [draft, setDraft] = useState(() => (schedule ? draftOf(schedule) : newDraft()));
   const change = (next: Partial<ScheduleDraft>) => setDraft({ ...draft, ...next });
   const save = () =>

@@ -1,6 +1,7 @@
 // The form of a new warehouse, and of the limits of one that exists.
 import { useState } from 'react';
 import { client } from '../app/session.ts';
+import { useRecordAtOpening } from '../forms/record_at_opening.ts';
 import { RecordDialog } from '../forms/record_dialog.tsx';
 import { Field, TextInput } from '../ui/field.tsx';
 import { Select } from '../ui/overlays/select.tsx';
@@ -26,7 +27,8 @@ const placeChoices = [
   { value: 'cluster', label: 'On a cluster (ClickHouse)' },
 ] as const;
 
-export function WarehouseForm({ warehouse, onClose, onSaved }: WarehouseFormProps) {
+export function WarehouseForm({ warehouse: shown, onClose, onSaved }: WarehouseFormProps) {
+  const warehouse = useRecordAtOpening(shown);
   const [draft, setDraft] = useState(() => draftOf(warehouse));
   const change = (next: Partial<WarehouseDraft>) => setDraft({ ...draft, ...next });
   const save = () =>

@@ -2,6 +2,7 @@
 import { useState } from 'react';
 import { useOpenRoom } from '../../app/room_path.tsx';
 import { CallDialog } from '../../forms/call_dialog.tsx';
+import { useRecordAtOpening } from '../../forms/record_at_opening.ts';
 import { Checkbox, Field, TextArea, TextInput } from '../../ui/field.tsx';
 import {
   catalogChanged,
@@ -18,7 +19,8 @@ interface DialogProps {
   readonly onClose: () => void;
 }
 
-export function EditDialog({ object, record, onClose }: DialogProps & { readonly record: ObjectRecord }) {
+export function EditDialog({ object, record: shown, onClose }: DialogProps & { readonly record: ObjectRecord }) {
+  const record = useRecordAtOpening(shown);
   const [comment, setComment] = useState(record.comment ?? '');
   const [owner, setOwner] = useState(record.owner);
   const [properties, setProperties] = useState(textOf(record.properties));
