@@ -151,7 +151,7 @@ class DecommissionRun {
         const cancelled = await servers.cancelStatements(backend.name, { signal });
         await this.#record((before) => ({ cancelled: [...new Set([...(before.cancelled ?? []), ...cancelled])] }));
       }
-      progress(null, `${state.remainingTablets} tablets remain; ${state.blockers[0]?.message ?? ''}`);
+      progress(null, progressText(state));
       await pause(checkMs, undefined, { signal });
     }
   }
@@ -228,6 +228,11 @@ class DecommissionRun {
       await catalog.update(backend, { spec: { ...backend.spec, decommission: changed }, principal: actor });
     });
   }
+}
+
+function progressText({ remainingTablets, blockers: [first] }: DrainState): string {
+  const remaining = remainingTablets === 1 ? '1 tablet remains' : `${remainingTablets} tablets remain`;
+  return first ? `${remaining}; ${first.message}` : remaining;
 }
 
 /** It is too late to cancel it. */

@@ -6,7 +6,7 @@ import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import * as statements from '../history/statement_states.ts';
 import { StateBadge } from '../tasks/task_progress.tsx';
-import { typeLabel } from '../tasks/task_text.ts';
+import { namesOf, taskLabel } from '../tasks/task_text.ts';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, Loading } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount, formatDuration } from '../ui/format.ts';
@@ -66,7 +66,9 @@ export function Warehouses() {
       {(records) =>
         records.map(({ name, state, runningQueries, queuedQueries, memoryLimitBytes, health }) => (
           <li key={name}>
-            <span className={styles.name}>{name}</span>
+            <RoomLink room="warehouses" names={[name]} className={styles.name}>
+              {name}
+            </RoomLink>
             <Badge tone={warehouses.stateTones[state]}>{warehouses.stateLabels[state]}</Badge>
             <span className={styles.details}>
               {formatCount(runningQueries)} running, {formatCount(queuedQueries)} queued
@@ -121,16 +123,21 @@ export function RecentTasks() {
       empty="There are no tasks yet. Loads, exports and long statements are tasks."
     >
       {(tasks) =>
-        tasks.map(({ taskId, type, target, state, submittedAt, error }) => (
-          <li key={taskId}>
-            <span className={styles.name}>{typeLabel(type)}</span>
-            <StateBadge state={state} />
-            <span className={styles.details}>
-              {decodeURIComponent(target.replace(/^\/api\/v2\//, ''))}, {formatAgo(submittedAt)}
-              {error && ` · ${error.message}`}
-            </span>
-          </li>
-        ))
+        tasks.map((task) => {
+          const { taskId, target, state, submittedAt, error } = task;
+          return (
+            <li key={taskId}>
+              <RoomLink room="tasks" names={[taskId]} className={styles.name}>
+                {taskLabel(task)}
+              </RoomLink>
+              <StateBadge state={state} />
+              <span className={styles.details}>
+                {namesOf(target).join('.')}, {formatAgo(submittedAt)}
+                {error && ` · ${error.message}`}
+              </span>
+            </li>
+          );
+        })
       }
     </Panel>
   );

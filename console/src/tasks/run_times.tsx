@@ -1,7 +1,7 @@
-// The next times of a schedule, in its own time zone and as seen from now.
+// The times of a schedule in words: the next ones, in its own time zone and as seen from now, and its cron expression.
 import { formatAgo } from '../ui/format.ts';
 import { useNow } from '../ui/use_now.ts';
-import { formatRunTime, type NextTimes } from './schedule_times.ts';
+import { cronLabel, formatRunTime, type NextTimes } from './schedule_times.ts';
 import styles from './tasks_room.module.css';
 
 interface RunTimesProps {
@@ -26,11 +26,20 @@ export function RunTimes({ next, timeZone }: RunTimesProps) {
           {times.map((ms) => (
             <li key={ms}>
               <span>{formatRunTime(ms, timeZone)}</span>
-              <span className={styles.muted}>{formatAgo(new Date(ms).toISOString(), now)}</span>
+              {/* Otherwise each passing minute is read out. */}
+              <span className={styles.muted} aria-live="off">
+                {formatAgo(new Date(ms).toISOString(), now)}
+              </span>
             </li>
           ))}
         </ol>
       )}
     </section>
   );
+}
+
+/** A cron expression in words, where there are some. */
+export function CronText({ cron }: { readonly cron: string }) {
+  const label = cronLabel(cron);
+  return label === undefined ? <code>{cron}</code> : <span title={cron}>{label}</span>;
 }

@@ -2,32 +2,28 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Pause, Pencil, Play, Trash2, Zap } from 'lucide-react';
 import { useMemo, useState } from 'react';
-import { errors, Task, type TaskRecord } from '../../../src/client/index.ts';
+import { Task } from '../../../src/client/index.ts';
 import { failureOf } from '../app/queries.ts';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import { CodeBlock } from '../ui/data/code_block.tsx';
-import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { Facts } from '../ui/data/facts.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Loading } from '../ui/feedback.tsx';
-import { formatAgo, formatTime } from '../ui/format.ts';
 import { SidePanel } from '../ui/layout/side_panel.tsx';
-import { Dialog } from '../ui/overlays/dialog.tsx';
+import { Confirmation } from '../ui/overlays/confirmation.tsx';
 import { showFailure } from '../ui/overlays/toasts.tsx';
-import { useNow } from '../ui/use_now.ts';
-import { RunTimes } from './run_times.tsx';
+import { CronText, RunTimes } from './run_times.tsx';
 import { ScheduleForm } from './schedule_form.tsx';
+import { Runs } from './schedule_runs.tsx';
 import { ScheduleBadge } from './schedule_state.tsx';
 import { nextTimes } from './schedule_times.ts';
 import type { ScheduleRecord } from './schedules.ts';
-import { StateBadge } from './task_progress.tsx';
-import { namesOf, stateLabels, tookText } from './task_text.ts';
+import { TaskObject } from './task_object.tsx';
 import styles from './tasks_room.module.css';
 
 const refetchEveryMs = 3000;
-const runsMax = 20;
 
 interface ScheduleDetailProps {
   readonly name: string;
@@ -73,9 +69,7 @@ function Shown({ schedule }: { readonly schedule: ScheduleRecord }) {
   );
   return (
     <>
-      {error !== null && (
-        <ErrorPanel error={new Error(error)} title="Its last time passed without a run that succeeded to start" />
-      )}
+      {error !== null && <ErrorPanel error={new Error(error)} title="Its last run did not start" />}
       {schedule.needsConfirmation && (
         <ErrorPanel
           error={new Error(`Someone other than its owner, ${owner}, defined what it does.`)}
@@ -101,10 +95,10 @@ function Shown({ schedule }: { readonly schedule: ScheduleRecord }) {
       </section>
       <Facts
         facts={[
-          { label: 'Times', value: <code>{cron}</code> },
+          { label: 'Times', value: <CronText cron={cron} /> },
           { label: 'Time zone', value: timeZone },
           { label: 'Namespace', value: query && [query.catalog, query.database].filter(Boolean).join('.') },
-          { label: 'Object', value: request && namesOf(request.on).join('.') },
+          { label: 'Object', value: request && <TaskObject target={request.on} /> },
           { label: 'Warehouse', value: query?.warehouse },
           { label: 'Missed times', value: missedTexts[missedRuns] },
           { label: 'Priority', value: priority },
@@ -177,111 +171,18 @@ function Actions({ schedule, onDeleted }: { readonly schedule: ScheduleRecord; r
         <Trash2 aria-hidden />
       </IconButton>
       {open === 'edit' && <ScheduleForm schedule={schedule} onClose={() => setOpen(undefined)} />}
-      <Dialog
+      <Confirmation
         title={`Delete ${name}?`}
+        label="Delete schedule"
+        failedTitle="The schedule was not deleted"
         isOpen={open === 'delete'}
+        isPending={remove.isPending}
+        error={remove.error}
         onClose={() => setOpen(undefined)}
-        actions={
-          <>
-            <Button onClick={() => setOpen(undefined)}>Cancel</Button>
-            <Button look="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>
-              Delete schedule
-            </Button>
-          </>
-        }
+        onConfirm={() => remove.mutate()}
       >
         <p>It no longer runs. Tasks that it has started continue.</p>
-        {remove.error && <ErrorPanel error={remove.error} title="The schedule was not deleted" />}
-      </Dialog>
+      </Confirmation>
     </>
   );
 }
-
-/** The tasks of its runs: those of statements by their target; those of actions have other targets, and the audit trail names them. */
-async function runsOf(schedule: ScheduleRecord, signal: AbortSignal): Promise<readonly TaskRecord[]> {
-  const items = await client.tasks.search({ target: schedule.uri, pageSize: runsMax }, { signal }).first(runsMax);
-  if (schedule.query) return items;
-  const known = new Set(items.map(({ taskId }) => taskId));
-  const others = await Promise.all(
-    (await actionTaskIds(schedule, signal))
-      .filter((taskId) => !known.has(taskId))
-      .map((taskId) => taskOrNone(taskId, signal)),
-  );
-  const found = [...items, ...others.filter((task) => task !== undefined)];
-  return found.sort((a, b) => (a.submittedAt < b.submittedAt ? 1 : -1));
-}
-
-async function actionTaskIds({ uri, lastTask }: ScheduleRecord, signal: AbortSignal): Promise<readonly string[]> {
-  const last = lastTask === null ? [] : namesOf(lastTask);
-  try {
-    const search = { action: 'schedules.run', object: uri, pageSize: runsMax };
-    const items = await client.auditEvents.search(search, { signal }).first(runsMax);
-    const ids = items.flatMap(({ details }) => (details as { readonly taskId?: string } | null)?.taskId ?? []);
-    return [...new Set([...last, ...ids])];
-  } catch (error) {
-    if (error instanceof errors.FORBIDDEN) return last;
-    throw error;
-  }
-}
-
-async function taskOrNone(taskId: string, signal: AbortSignal): Promise<TaskRecord | undefined> {
-  try {
-    return await client.tasks(taskId).get({}, { signal });
-  } catch (error) {
-    if (error instanceof errors.OBJECT_NOT_FOUND || error instanceof errors.FORBIDDEN) return undefined;
-    throw error;
-  }
-}
-
-function Runs({ schedule }: { readonly schedule: ScheduleRecord }) {
-  const openRoom = useOpenRoom();
-  const now = useNow(1000);
-  const runs = useQuery({
-    queryKey: ['schedules', schedule.name, 'runs', schedule.lastTask],
-    queryFn: ({ signal }) => runsOf(schedule, signal),
-    refetchInterval: refetchEveryMs,
-    placeholderData: (previous) => previous,
-  });
-  const failure = failureOf(runs);
-  const columns = useMemo(() => runColumnsAt(now), [now]);
-  return (
-    <section className={styles.section}>
-      <h3>Last runs</h3>
-      {failure ? (
-        <ErrorPanel error={failure} title="The runs could not be listed" onRetry={runs.refetch} />
-      ) : runs.data?.length === 0 ? (
-        <p className={styles.muted}>It has not run yet.</p>
-      ) : (
-        <div className={styles.rows}>
-          <DataTable
-            label="Last runs"
-            columns={columns}
-            records={runs.data}
-            keyOf={({ taskId }) => taskId}
-            onOpen={({ taskId }) => openRoom('tasks', [taskId])}
-          />
-        </div>
-      )}
-    </section>
-  );
-}
-
-const runColumnsAt = (now: number): readonly Column<TaskRecord>[] => [
-  {
-    id: 'state',
-    header: 'State',
-    value: ({ state }) => stateLabels[state],
-    render: ({ state, error }) => (
-      <span title={error?.message}>
-        <StateBadge state={state} />
-      </span>
-    ),
-  },
-  {
-    id: 'submitted',
-    header: 'Started',
-    value: ({ submittedAt }) => submittedAt,
-    render: ({ submittedAt }) => <span title={formatTime(submittedAt)}>{formatAgo(submittedAt, now)}</span>,
-  },
-  { id: 'took', header: 'Took', isNumber: true, value: (task) => tookText(task, now) },
-];

@@ -11,7 +11,9 @@ import { EmptyState } from '../ui/feedback.tsx';
 import { formatAgo, formatTime } from '../ui/format.ts';
 import { useIsNarrow } from '../ui/use_media.ts';
 import { useNow } from '../ui/use_now.ts';
+import { CronText } from './run_times.tsx';
 import { ScheduleForm } from './schedule_form.tsx';
+import { LastRun } from './schedule_runs.tsx';
 import { ScheduleBadge, scheduleStateLabel } from './schedule_state.tsx';
 import { actionText, type ScheduleRecord } from './schedules.ts';
 import styles from './tasks_room.module.css';
@@ -78,19 +80,17 @@ export function ScheduleList({ isCompact }: ScheduleListProps) {
 }
 
 function columnsAt(now: number, isNarrow: boolean): readonly Column<ScheduleRecord>[] {
-  const time = (id: 'nextRunAt' | 'lastRunAt', header: string): Column<ScheduleRecord> => ({
-    id,
-    header,
-    value: (schedule) => schedule[id],
-    render: (schedule) => {
-      const at = schedule[id];
-      return at === null ? (
+  const nextRun: Column<ScheduleRecord> = {
+    id: 'nextRunAt',
+    header: 'Next run',
+    value: ({ nextRunAt }) => nextRunAt,
+    render: ({ nextRunAt }) =>
+      nextRunAt === null ? (
         <span className={styles.muted}>–</span>
       ) : (
-        <span title={formatTime(at)}>{formatAgo(at, now)}</span>
-      );
-    },
-  });
+        <span title={formatTime(nextRunAt)}>{formatAgo(nextRunAt, now)}</span>
+      ),
+  };
   const name: Column<ScheduleRecord> = { id: 'name', header: 'Name', value: ({ name }) => name };
   const state: Column<ScheduleRecord> = {
     id: 'state',
@@ -107,7 +107,13 @@ function columnsAt(now: number, isNarrow: boolean): readonly Column<ScheduleReco
       </>
     ),
   };
-  if (isNarrow) return [name, state, time('nextRunAt', 'Next run')];
+  const lastRun: Column<ScheduleRecord> = {
+    id: 'lastRunAt',
+    header: 'Last run',
+    value: ({ lastRunAt }) => lastRunAt,
+    render: (schedule) => <LastRun schedule={schedule} now={now} />,
+  };
+  if (isNarrow) return [name, state, lastRun];
   return [
     name,
     state,
@@ -118,9 +124,9 @@ function columnsAt(now: number, isNarrow: boolean): readonly Column<ScheduleReco
       value: actionText,
       render: (schedule) => <code>{actionText(schedule)}</code>,
     },
-    { id: 'cron', header: 'Times', value: ({ cron }) => cron, render: ({ cron }) => <code>{cron}</code> },
-    time('nextRunAt', 'Next run'),
-    time('lastRunAt', 'Last run'),
+    { id: 'cron', header: 'Times', value: ({ cron }) => cron, render: ({ cron }) => <CronText cron={cron} /> },
+    nextRun,
+    lastRun,
     { id: 'owner', header: 'Owner', value: ({ owner }) => owner },
   ];
 }

@@ -1,8 +1,9 @@
 // One task: how far it is, why it failed and what to do, its request, and its result.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { SquareTerminal, Trash2 } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
 import { errors, type TaskRecord } from '../../../src/client/index.ts';
+import { failureOf } from '../app/queries.ts';
 import { RoomLink, useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
@@ -12,13 +13,14 @@ import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { formatDuration, formatTime } from '../ui/format.ts';
 import { SidePanel } from '../ui/layout/side_panel.tsx';
-import { showFailure } from '../ui/overlays/toasts.tsx';
+import { Confirmation } from '../ui/overlays/confirmation.tsx';
 import { useNow } from '../ui/use_now.ts';
 import { useCancelTask } from './task_list.tsx';
+import { TaskObject } from './task_object.tsx';
 import { LargeProgress, StateBadge } from './task_progress.tsx';
 import { observeProgress } from './task_rates.ts';
 import { TaskResult } from './task_result.tsx';
-import { isActive, namesOf, statementOf, tookText, typeLabel } from './task_text.ts';
+import { isActive, namesOf, statementOf, taskLabel, tookText } from './task_text.ts';
 import styles from './tasks_room.module.css';
 
 const refetchEveryMs = 1000;
@@ -38,29 +40,40 @@ export function TaskDetail({ taskId, onClose }: TaskDetailProps) {
     },
     refetchInterval: ({ state }) => state.data !== undefined && isActive(state.data) && refetchEveryMs,
   });
-  if (task.data) return <Shown task={task.data} onClose={onClose} />;
+  const failure = failureOf(task);
+  const failed = failure && <ErrorPanel error={failure} title="The task could not be read" onRetry={task.refetch} />;
+  if (task.data)
+    return (
+      <Shown task={task.data} onClose={onClose}>
+        {failed}
+      </Shown>
+    );
   return (
     <SidePanel title="Task" onClose={onClose}>
-      {task.error ? (
-        <ErrorPanel error={task.error} title="The task could not be read" onRetry={task.refetch} />
-      ) : (
-        <Loading />
-      )}
+      {failed ?? <Loading />}
     </SidePanel>
   );
 }
 
-function Shown({ task, onClose }: { readonly task: TaskRecord; readonly onClose: () => void }) {
+interface ShownProps {
+  readonly task: TaskRecord;
+  readonly onClose: () => void;
+  /** What comes first. */
+  readonly children: ReactNode;
+}
+
+function Shown({ task, onClose, children }: ShownProps) {
   const now = useNow(1000);
   const cancel = useCancelTask();
   const remove = useRemoveTask(onClose);
+  const [isDeleting, setIsDeleting] = useState(false);
   const { taskId, state } = task;
   return (
     <SidePanel
       onClose={onClose}
       title={
         <>
-          {typeLabel(task.type)} <StateBadge state={state} />
+          {taskLabel(task)} <StateBadge state={state} />
         </>
       }
       actions={
@@ -74,18 +87,25 @@ function Shown({ task, onClose }: { readonly task: TaskRecord; readonly onClose:
             {state === 'cancelling' ? 'Cancelling…' : 'Cancel task'}
           </Button>
         ) : (
-          <Button
-            look="quiet"
-            size="small"
-            icon={<Trash2 aria-hidden />}
-            disabled={remove.isPending}
-            onClick={() => remove.mutate(taskId)}
-          >
+          <Button look="quiet" size="small" icon={<Trash2 aria-hidden />} onClick={() => setIsDeleting(true)}>
             Delete
           </Button>
         )
       }
     >
+      <Confirmation
+        title="Delete this task?"
+        label="Delete task"
+        failedTitle="The task was not deleted"
+        isOpen={isDeleting}
+        isPending={remove.isPending}
+        error={remove.error}
+        onClose={() => setIsDeleting(false)}
+        onConfirm={() => remove.mutate(taskId)}
+      >
+        <p>Its result and its files are deleted with it. What it has changed stays.</p>
+      </Confirmation>
+      {children}
       {isActive(task) && <LargeProgress task={task} now={now} />}
       {task.error && <ErrorPanel error={errorOf(task.error)} title="The task failed" />}
       <Facts facts={factsOf(task, now)} />
@@ -99,7 +119,6 @@ function useRemoveTask(onRemoved: () => void) {
   const queryClient = useQueryClient();
   return useMutation({
     mutationFn: (taskId: string) => client.tasks(taskId).delete(),
-    onError: (error) => showFailure('The task could not be deleted', error),
     onSuccess: onRemoved,
     onSettled: () => queryClient.invalidateQueries({ queryKey: ['tasks'] }),
   });
@@ -116,7 +135,7 @@ function factsOf(task: TaskRecord, now: number): Fact[] {
   const timeOf = (iso: string | null) => (iso === null ? null : formatTime(iso));
   const waitedMs = (startedAt === null ? now : Date.parse(startedAt)) - Date.parse(submittedAt);
   return [
-    { label: 'Object', value: namesOf(task.target).join('.') || null },
+    { label: 'Object', value: namesOf(task.target).length > 0 ? <TaskObject target={task.target} /> : null },
     { label: 'Submitted by', value: task.submittedBy },
     { label: 'Submitted', value: timeOf(submittedAt) },
     { label: 'Started', value: timeOf(startedAt) },

@@ -18,7 +18,7 @@ import { useIsNarrow } from '../ui/use_media.ts';
 import { useNow } from '../ui/use_now.ts';
 import { StateBadge, TaskProgress } from './task_progress.tsx';
 import { observeProgress } from './task_rates.ts';
-import { isActive, stateLabels, subjectOf, type TaskState, tookText, typeLabel, typeLabels } from './task_text.ts';
+import { isActive, stateLabels, subjectOf, type TaskState, taskLabel, tookText, typeLabels } from './task_text.ts';
 import styles from './tasks_room.module.css';
 
 const refetchEveryMs = 2000;
@@ -171,7 +171,7 @@ function columnsAt(
     value: ({ state }) => stateLabels[state],
     render: (task) => <StateBadge state={task.state} />,
   };
-  const type: Column<TaskRecord> = { id: 'type', header: 'Task', value: (task) => typeLabel(task.type) };
+  const type: Column<TaskRecord> = { id: 'type', header: 'Task', value: (task) => taskLabel(task) };
   const subject: Column<TaskRecord> = {
     id: 'subject',
     header: 'About',
@@ -205,7 +205,7 @@ function columnsAt(
       isActive(task) && (
         <IconButton
           size="small"
-          label={`Cancel ${typeLabel(task.type)}`}
+          label={`Cancel ${taskLabel(task)}`}
           disabled={task.state === 'cancelling'}
           onClick={(event) => {
             event.stopPropagation();

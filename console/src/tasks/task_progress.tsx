@@ -3,7 +3,7 @@ import type { TaskRecord } from '../../../src/client/index.ts';
 import { Badge, Progress } from '../ui/feedback.tsx';
 import { formatDuration } from '../ui/format.ts';
 import { rateText } from './task_rates.ts';
-import { isActive, progressText, stateLabels, stateTones, typeLabel } from './task_text.ts';
+import { isActive, progressText, stateLabels, stateTones, taskLabel } from './task_text.ts';
 import styles from './tasks_room.module.css';
 
 export const StateBadge = ({ state }: Pick<TaskRecord, 'state'>) => (
@@ -28,7 +28,7 @@ export function TaskProgress({ task, now }: TaskProgressProps) {
     return <span className={styles.muted}>{task.after.length > 0 ? 'Waits for others' : 'In the queue'}</span>;
   return (
     <div className={styles.progress}>
-      <Progress label={`Progress of ${typeLabel(task.type)}`} value={task.progress} />
+      <Progress label={`Progress of ${taskLabel(task)}`} value={task.progress} />
       <span className={styles.muted}>{shortText(task, now)}</span>
     </div>
   );

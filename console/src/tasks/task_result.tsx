@@ -10,7 +10,7 @@ import { DataTable } from '../ui/data/data_table.tsx';
 import { type Fact, Facts } from '../ui/data/facts.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Loading } from '../ui/feedback.tsx';
-import { formatBytes, formatCount, formatDuration } from '../ui/format.ts';
+import { formatBytes, formatCount, formatDuration, formatTime } from '../ui/format.ts';
 import styles from './tasks_room.module.css';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -50,15 +50,16 @@ export function TaskResult({ task }: { readonly task: TaskRecord }) {
 const numberOf = (value: unknown): number => (typeof value === 'number' ? value : 0);
 
 const labelOf = (field: string): string => {
-  const words = field.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ (ms|bytes)$/, '');
+  const words = field.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/ (ms|seconds|bytes)$/, '');
   return words.charAt(0).toUpperCase() + words.slice(1);
 };
 
 /** Numbers have their units; a name ends with its unit. */
 function valueText(field: string, value: string | number | boolean): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  if (typeof value === 'string') return value;
+  if (typeof value === 'string') return /(At|Until)$/.test(field) ? formatTime(value) : value;
   if (/Ms$/.test(field)) return formatDuration(value);
+  if (/Seconds$/.test(field)) return formatDuration(value * 1000);
   return /bytes/i.test(field) ? formatBytes(value) : formatCount(value);
 }
 

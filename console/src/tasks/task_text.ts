@@ -28,8 +28,13 @@ export const typeLabels: Readonly<Record<TaskType, string>> = {
   scheduled_request: 'Scheduled action',
 };
 
+const requestOf = ({ request }: Pick<TaskRecord, 'request'>) => (request ?? {}) as Readonly<Record<string, unknown>>;
+
 /** A type of a newer server is shown as it is. */
-export const typeLabel = (type: string): string => (typeLabels as Readonly<Record<string, string>>)[type] ?? type;
+export function taskLabel(task: Pick<TaskRecord, 'type' | 'request'>): string {
+  const label = (typeLabels as Readonly<Record<string, string>>)[task.type] ?? task.type;
+  return requestOf(task).dryRun === true ? `${label} (dry run)` : label;
+}
 
 export const stateLabels: Readonly<Record<TaskState, string>> = {
   pending: 'Queued',
@@ -61,8 +66,8 @@ export const namesOf = (uri: string): readonly string[] =>
     .map(decodeURIComponent);
 
 /** The SQL of a task that runs a statement. */
-export function statementOf({ request }: Pick<TaskRecord, 'request'>) {
-  const { sql, catalog, database } = (request ?? {}) as Readonly<Record<string, unknown>>;
+export function statementOf(task: Pick<TaskRecord, 'request'>) {
+  const { sql, catalog, database } = requestOf(task);
   if (typeof sql !== 'string') return undefined;
   return { sql, catalog: textOf(catalog), database: textOf(database) };
 }
@@ -72,7 +77,9 @@ const textOf = (value: unknown): string | undefined => (typeof value === 'string
 /** One line that says what a task is about: its statement, or its object. */
 export function subjectOf(task: TaskRecord): string {
   const statement = statementOf(task);
-  return statement ? statement.sql.replace(/\s+/g, ' ').trim() : namesOf(task.target).join('.');
+  if (statement) return statement.sql.replace(/\s+/g, ' ').trim();
+  const object = namesOf(task.target).join('.');
+  return task.type === 'move_catalog' ? `${object} to ${requestOf(task).warehouse}` : object;
 }
 
 /** How long it ran, or has run. */
