@@ -67,7 +67,16 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await ring.nodes[2]?.start();
     await page.getByText('Shard 1: 3 of 3 replicas available').waitFor();
     const third = page.getByRole('article').filter({ has: page.getByRole('heading', { name: 'node-3' }) });
+    await third.getByRole('button', { name: 'Change node-3' }).click();
+    const changing = page.getByRole('dialog', { name: 'Change node-3' });
+    await changing.getByLabel('Zone').fill('rack 4');
+    await changing.getByRole('button', { name: 'Save' }).click();
+    await third.getByText('rack 4').waitFor();
     await third.getByRole('button', { name: 'Disable' }).click();
+    const disabling = page.getByRole('dialog', { name: 'Disable node-3?' });
+    await disabling.getByText('writes and changes are refused').waitFor();
+    await consolePage.photograph('cluster_disable');
+    await disabling.getByRole('button', { name: 'Disable backend' }).click();
     await third.getByText('Disabled', { exact: true }).waitFor();
     await third.getByRole('button', { name: 'Enable' }).click();
     await third.getByText('Available', { exact: true }).waitFor();
@@ -85,6 +94,7 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await dialog.getByRole('button', { name: 'Check' }).click();
     await dialog.getByText('1,002').waitFor();
     await dialog.getByText(/the column "day" has 1 value out of the range/).waitFor();
+    await dialog.getByText('2 things do not carry over; 2 of that prevents the move.').waitFor();
     assert.equal(await dialog.getByRole('button', { name: 'Move', exact: true }).isEnabled(), false);
     await consolePage.checkAccessibility();
     await consolePage.photograph('move_blocked');
@@ -100,11 +110,40 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await consolePage.photograph('move_dry_run');
     await consent.check();
     await dialog.getByRole('button', { name: 'Move', exact: true }).click();
-    await page.getByRole('heading', { level: 2 }).first().waitFor();
+    await page.getByRole('row', { name: /Move catalog default to lake/ }).waitFor();
+    await page
+      .getByRole('row', { name: /Move catalog \(dry run\) default to lake/ })
+      .first()
+      .waitFor();
     const warehouse = async () => (await server.client.catalogs('default').get()).warehouse;
     await eventually('the catalog is in the cluster', async () => (await warehouse()) === 'lake', 60_000);
     assert.deepEqual(await server.rows('shop', 'SELECT count(*), sum(id) FROM orders'), [[1000, 499500]]);
     await consolePage.photograph('move_task');
+    await page.goto(`${server.url}/console/catalog`);
+    await page.getByRole('row', { name: /default Ready lake/i }).waitFor();
+    await consolePage.close();
+  });
+
+  it('ends the dry run of a dialog that is closed', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'catalog/default' });
+    const { page } = consolePage;
+    const answer = Promise.withResolvers<void>();
+    await page.route('**/catalogs/default/move', async (route) => {
+      const response = await route.fetch();
+      await answer.promise;
+      await route.fulfill({ response });
+    });
+    await page.getByRole('button', { name: 'More actions' }).click();
+    await page.getByRole('menuitem', { name: 'Move…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Move catalog default' });
+    await dialog.getByLabel('To the warehouse').click();
+    await page.getByRole('option', { name: /^default/ }).click();
+    await dialog.getByRole('button', { name: 'Check' }).click();
+    await dialog.getByRole('progressbar').waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    const cancelled = page.waitForRequest(/\/api\/v2\/tasks\/[^/]+\/cancel$/);
+    answer.resolve();
+    await cancelled;
     await consolePage.close();
   });
 
@@ -122,7 +161,6 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
       const { availability } = await server.client.warehouses('lake').backends('node-2').get();
       return availability !== 'available';
     });
-    await page.reload();
     await page.getByText('2 of 3').waitFor();
     await consolePage.checkAccessibility();
     await consolePage.photograph('cluster_lost_replica');
@@ -141,6 +179,7 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await third.getByRole('button', { name: 'Decommission' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Decommission backend' }).click();
     await third.getByText('The cluster still writes to it').first().waitFor();
+    await third.getByText('Take the server out of the cluster definition').waitFor();
     await consolePage.checkAccessibility();
     await consolePage.photograph('cluster_decommission');
     await third.getByRole('button', { name: 'Cancel the decommission' }).click();
@@ -160,10 +199,18 @@ describe('servers in the console', { skip: noBrowser || missingPostgresql }, () 
       const { page } = consolePage;
       const servers = page.getByRole('region', { name: 'Servers' });
       const remaining = async () => (await one.client.servers.list().all()).map(({ serverId }) => serverId);
-      const removal = (id: string) => page.getByRole('dialog', { name: `Remove server ${id.slice(0, 8)}?` });
+      const shortId = (id: string) => id.slice(-12);
+      const removal = (id: string) => page.getByRole('dialog', { name: `Remove server ${shortId(id)}?` });
 
-      await servers.getByText('(this one)').waitFor();
+      await servers.getByText(`${shortId(places.one.id())} (this one)`).waitFor();
       const empty = places.two.id();
+      await servers.getByText(shortId(empty)).waitFor();
+      await page.setViewportSize({ width: 390, height: 844 });
+      await servers.getByText(shortId(empty)).waitFor();
+      await consolePage.checkAccessibility();
+      await servers.scrollIntoViewIfNeeded();
+      await consolePage.photograph('servers_narrow');
+      await page.setViewportSize({ width: 1280, height: 800 });
       await kill(two);
       await servers.getByRole('button', { name: 'Remove' }).click();
       await removal(empty).getByText('its results and files are lost.').waitFor();

@@ -86,6 +86,12 @@ describe('the console during failures', { skip: noBrowser }, () => {
     { path: 'catalog', list: '**/api/v2/catalogs?*', part: 'Failure', shows: { role: 'cell', name: 'default' } },
     { path: 'access', list: '**/api/v2/users/search', part: 'Failure', shows: { role: 'cell', name: 'root' } },
     { path: 'tasks', list: '**/api/v2/tasks/search', part: undefined, shows: { role: 'row', name: /SELECT 5/ } },
+    {
+      path: 'warehouses',
+      list: '**/api/v2/warehouses?*',
+      part: undefined,
+      shows: { role: 'heading', name: 'default' },
+    },
   ] as const;
   for (const { path, list, part, shows } of listsOfRooms) {
     it(`shows a wait, a failure and a lost connection in the room ${path}, and continues`, async () => {

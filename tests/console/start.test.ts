@@ -64,7 +64,7 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     await server.ended(await server.post('/api/v2/databases/states/tables/t/checksum'));
     const consolePage = await ConsolePage.open(browser, server, { path: 'start' });
     const { page } = consolePage;
-    await page.getByRole('region', { name: 'Recent tasks' }).getByText('Checksum table', { exact: true }).waitFor();
+    await page.getByRole('region', { name: 'Recent tasks' }).getByRole('link', { name: 'Checksum table' }).waitFor();
     const curl = page.getByRole('region', { name: 'curl', exact: true });
     assert.equal(await curl.evaluate((element) => element.scrollWidth - element.clientWidth), 0);
     await consolePage.photograph('start_states');

@@ -58,6 +58,8 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     await details.getByRole('button', { name: 'Cancel task' }).click();
     await details.getByText('Cancelled').waitFor();
     await details.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByText('Its result and its files are deleted').waitFor();
+    await page.getByRole('button', { name: 'Delete task' }).click();
     await details.waitFor({ state: 'detached' });
     (await server.get(`/api/v2/tasks/${taskId}`)).is(404, 'OBJECT_NOT_FOUND');
     await consolePage.close([readAfterDeletion]);
@@ -133,6 +135,36 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     await page.getByText('There are no schedules').waitFor();
     (await server.get('/api/v2/schedules/nightly')).is(404, 'OBJECT_NOT_FOUND');
     await consolePage.close([readAfterDeletion]);
+  });
+
+  it('shows in the list and the details of a schedule that its last run failed, and why', async () => {
+    const query = { sql: 'SELECT sum(CAST(customer AS INT)) FROM orders', database: 'shop' };
+    (await server.post('/api/v2/schedules', { name: 'failing', query, cron: '0 2 1 1 *' })).is(201);
+    await end((await server.post('/api/v2/schedules/failing/run')).is(202).at('taskId'));
+    const consolePage = await ConsolePage.open(browser, server, { path: 'tasks/schedules' });
+    const { page } = consolePage;
+    await page.getByRole('row', { name: /failing Active .* Failed/ }).waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('schedules_failed');
+    await page.getByRole('row', { name: /failing/ }).click();
+    const details = page.getByRole('region', { name: 'Details' });
+    await details.getByRole('alert').getByText('The last run failed').waitFor();
+    await details.getByRole('alert').getByText('SQL_INVALID').waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('schedule_failed');
+    await details.getByRole('row', { name: /Failed/ }).click();
+    await details.getByRole('link', { name: 'failing' }).click();
+    await details.getByRole('button', { name: 'Change' }).click();
+    const form = page.getByRole('dialog', { name: 'Change failing' });
+    await form.getByLabel('Comment').fill('mine');
+    (await server.patch('/api/v2/schedules/failing', { comment: 'of somebody else' })).is(200);
+    await details.getByText('of somebody else').waitFor();
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByRole('alert').getByText('VERSION_CONFLICT').waitFor();
+    await form.getByText('Somebody has changed it').waitFor();
+    (await server.get('/api/v2/schedules/failing')).is(200, '0', { comment: 'of somebody else' });
+    (await server.delete('/api/v2/schedules/failing')).is(200);
+    await consolePage.close([/status of 400/, readAfterDeletion]);
   });
 
   it('fits on a phone, where the details cover the list', async () => {

@@ -11,6 +11,8 @@ const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE
 /** One call of a function that heeds no interrupt, for longer than a statement has in its warehouse. */
 const killer = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
 
+const internalError = { code: 'INTERNAL_ERROR', message: 'an unexpected error occurred', result: {} };
+
 describe('the room of warehouses', { skip: noBrowser }, () => {
   let server: TestServer;
   let browser: Browser;
@@ -100,13 +102,51 @@ describe('the room of warehouses', { skip: noBrowser }, () => {
     await consolePage.photograph('warehouse_form_dark');
     await form.getByRole('button', { name: 'Save' }).click();
     await page.getByText('of 7 statements').waitFor();
+    await page.getByRole('button', { name: 'Change' }).click();
+    await form.getByLabel('Statements at a time').fill('5');
+    (await server.patch('/api/v2/warehouses/default', { queueMax: 50 })).is(200);
+    await page.getByText('of 50 places').waitFor();
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByRole('alert').getByText('VERSION_CONFLICT').waitFor();
+    await form.getByRole('button', { name: 'Cancel' }).click();
+    (await server.get('/api/v2/warehouses/default')).is(200, '0', { queriesMax: 7, queueMax: 50 });
     await consolePage.checkAccessibility();
     await consolePage.photograph('warehouses_dark');
     (await server.get('/api/v2/warehouses/default')).is(200, '0', { queriesMax: 7 });
     // The console shows a warehouse as running while it starts.
     const state = async () => (await server.get('/api/v2/warehouses/default')).at<string>('state');
     await eventually('the warehouse runs', async () => (await state()) === 'running');
-    await consolePage.close();
+    await consolePage.close([/status of 400/]);
+  });
+
+  it('asks before it disables a backend, and keeps the question while the backends cannot be listed', async () => {
+    const consolePage = await ConsolePage.open(browser, server);
+    const { page } = consolePage;
+    const release = Promise.withResolvers<void>();
+    const list = '**/api/v2/warehouses/default/backends?*';
+    await page.route(list, async (route) => {
+      await release.promise;
+      await route.continue();
+    });
+    await page.getByRole('link', { name: 'Warehouses' }).click();
+    await page.getByRole('link', { name: /^default/ }).click();
+    await page.getByText('Reading the backends').first().waitFor();
+    release.resolve();
+    await page.unroute(list);
+    await page.getByRole('button', { name: 'Disable' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Disable embedded?' });
+    await dialog.getByText('No other backend has its tablets available').waitFor();
+    const body = JSON.stringify(internalError);
+    await page.route(list, (route) => route.fulfill({ status: 500, contentType: 'application/json', body }));
+    await page.getByText('The backends could not be listed').waitFor();
+    await dialog.getByRole('button', { name: 'Disable backend' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.unroute(list);
+    await page.getByText('Disabled', { exact: true }).waitFor();
+    await consolePage.photograph('backend_disabled');
+    await page.getByRole('button', { name: 'Enable' }).click();
+    await page.getByRole('button', { name: 'Disable' }).waitFor();
+    await consolePage.close([/status of 500/]);
   });
 
   it('creates and deletes a warehouse, and says why one in use cannot be deleted', async () => {

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Plus, Undo2 } from 'lucide-react';
 import { useState } from 'react';
 import { GrantsOn } from '../access/grants_on.tsx';
+import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
 import { formatCount } from '../ui/format.ts';
@@ -17,6 +18,8 @@ import { keyOf, type ObjectRecord, type ObjectRef } from './object_ref.ts';
 import { Reading } from './reading.tsx';
 import { HistoryTab } from './tabs/history_tab.tsx';
 
+const changingRefetchMs = 3000;
+
 export function ContainerPage({ object }: { readonly object: ObjectRef }) {
   return object.kind === 'catalog' ? <CatalogPage object={object} /> : <DatabasePage object={object} />;
 }
@@ -24,7 +27,12 @@ export function ContainerPage({ object }: { readonly object: ObjectRef }) {
 function CatalogPage({ object }: { readonly object: ObjectRef }) {
   const { path } = object;
   const [catalog = ''] = path;
-  const read = useQuery({ queryKey: keyOf(object), queryFn: ({ signal }) => client.catalogs(catalog).get({ signal }) });
+  const read = useQuery({
+    queryKey: keyOf(object),
+    queryFn: ({ signal }) => client.catalogs(catalog).get({ signal }),
+    // A move, for example, ends by itself.
+    refetchInterval: ({ state }) => state.data !== undefined && state.data.state !== 'ready' && changingRefetchMs,
+  });
   const [dialog, setDialog] = useState<'create' | 'undrop'>();
   const close = () => setDialog(undefined);
   return (
@@ -39,7 +47,7 @@ function CatalogPage({ object }: { readonly object: ObjectRef }) {
               {
                 value: 'overview',
                 label: 'Overview',
-                content: <ObjectFacts record={record} facts={[{ label: 'Warehouse', value: record.warehouse }]} />,
+                content: <ObjectFacts record={record} facts={[{ label: 'Warehouse', value: warehouseLink(record) }]} />,
               },
               ...commonTabs(record),
             ]}
@@ -61,6 +69,12 @@ function CatalogPage({ object }: { readonly object: ObjectRef }) {
     </Reading>
   );
 }
+
+const warehouseLink = ({ warehouse }: { readonly warehouse: string }) => (
+  <RoomLink room="warehouses" names={[warehouse]}>
+    {warehouse}
+  </RoomLink>
+);
 
 function DatabasePage({ object }: { readonly object: ObjectRef }) {
   const { path } = object;

@@ -6,7 +6,7 @@ import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
-import { EmptyState } from '../ui/feedback.tsx';
+import { Badge, EmptyState } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount } from '../ui/format.ts';
 import { PageBody } from '../ui/layout/page.tsx';
 import { categoryOf, type ObjectKind, searchOf } from './object_ref.ts';
@@ -16,6 +16,10 @@ interface Item {
   readonly comment: string | null;
   readonly owner: string;
   readonly updatedAt: string;
+}
+interface Placed extends Item {
+  readonly warehouse: string;
+  readonly state: string;
 }
 interface Counted extends Item {
   readonly tableCount: number;
@@ -42,6 +46,17 @@ const restColumns = <R extends Item>(): readonly Column<R>[] => [
   },
 ];
 const plainColumns: readonly Column<Item>[] = [nameColumn(), ...restColumns<Item>()];
+const catalogColumns: readonly Column<Placed>[] = [
+  nameColumn(),
+  {
+    id: 'state',
+    header: 'State',
+    value: ({ state }) => state,
+    render: ({ state }) => <Badge tone={state === 'ready' ? 'success' : 'warning'}>{state}</Badge>,
+  },
+  { id: 'warehouse', header: 'Warehouse', value: ({ warehouse }) => warehouse },
+  ...restColumns<Placed>(),
+];
 const databaseColumns: readonly Column<Counted>[] = [
   nameColumn(),
   count('tables', 'Tables', ({ tableCount }) => tableCount),
@@ -83,7 +98,7 @@ export function Contents({ kind, parent }: ContentsProps) {
         <List
           kind={kind}
           parent={parent}
-          columns={plainColumns}
+          columns={catalogColumns}
           fetchList={(signal) => client.catalogs.list({ pageSize }, { signal })}
           fetchPaths={(signal) => client.catalogs.browse({ pageSize }, { signal })}
         />

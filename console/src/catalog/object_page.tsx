@@ -43,6 +43,11 @@ export function ObjectPage({ object, record, tabs, actions }: ObjectPageProps) {
           <>
             <Badge>{kind}</Badge>
             {record.state !== 'ready' && <Badge tone="warning">{record.state}</Badge>}
+            {record.state === 'altering' && kind === 'catalog' && (
+              <RoomLink room="tasks" search={{ type: 'move_catalog' }}>
+                Show moves
+              </RoomLink>
+            )}
           </>
         }
         description={record.stateReason ?? record.comment ?? undefined}

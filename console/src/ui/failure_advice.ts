@@ -38,6 +38,8 @@ const advice = {
     `Send less data at once${isShown(bytesMax) ? `; the limit is ${bytesMax} bytes` : isShown(valuesMax) ? `; the limit is ${valuesMax} values` : ''}.`,
   NOT_SUPPORTED_BY_ENGINE: ({ capability }) =>
     `Do without it${isShown(capability) ? ` (${quoted(capability)})` : ''}, or use a warehouse of another engine.`,
+  VERSION_CONFLICT: () =>
+    'Somebody has changed it since you opened this. Close it and open it again, which shows the values of now.',
   IN_USE: () => 'Change or remove the objects that depend on it first.',
   TASK_DEPENDENCY_FAILED: ({ taskId }) =>
     `Find out why the task ${isShown(taskId) ? `${quoted(taskId)} ` : 'before it '}did not succeed, then run both again.`,
@@ -67,7 +69,7 @@ const advice = {
   BACKEND_UNSUITABLE: ({ reason }) =>
     unsuitable[String(reason)] ?? 'Correct what the message names, then register the server again.',
   DECOMMISSION_BLOCKED: () =>
-    'Enable another replica of the tablets that are listed, or drop their tables; then decommission the backend again.',
+    'The backend is disabled, and still has its tables. Enable it, or decommission it again: its warehouse then shows what that waits for.',
   MOVE_BLOCKED: () => 'Check the move again: it lists what would not carry over, and what you can consent to.',
   MOVE_VERIFICATION_FAILED: (result) =>
     `Report it to the operator of the server${atPlace(result, ['database', 'table', 'column'])}; the move can be tried again.`,

@@ -1,56 +1,139 @@
 // What can be done with a backend: disable and enable it; of a cluster also register, decommission and remove servers.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { Pencil } from 'lucide-react';
+import { useId, useState } from 'react';
 import { client } from '../app/session.ts';
+import { useRecordAtOpening } from '../forms/record_at_opening.ts';
 import { RecordDialog } from '../forms/record_dialog.tsx';
-import { Button } from '../ui/button.tsx';
+import { Button, IconButton } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Field, TextInput } from '../ui/field.tsx';
+import { formatCount } from '../ui/format.ts';
+import { Confirmation } from '../ui/overlays/confirmation.tsx';
 import { Dialog } from '../ui/overlays/dialog.tsx';
 import { showFailure } from '../ui/overlays/toasts.tsx';
-import type { BackendRecord } from './warehouses.ts';
+import type { BackendRecord, WarehouseRecord } from './warehouses.ts';
 import styles from './warehouses_room.module.css';
 
 const drainSecondsDefault = 300;
+const drainSecondsMax = 86_400;
 
 interface BackendActionsProps {
-  readonly warehouse: string;
+  readonly warehouse: WarehouseRecord;
   readonly backend: BackendRecord;
-  /** Whether the warehouse is a cluster, whose servers come and go. */
-  readonly isCluster: boolean;
+  /** Whether no other backend of its shard is available. */
+  readonly isLast: boolean;
 }
 
-export function BackendActions({ warehouse, backend, isCluster }: BackendActionsProps) {
+export function BackendActions({ warehouse, backend, isLast }: BackendActionsProps) {
   const queryClient = useQueryClient();
-  const [isDraining, setIsDraining] = useState(false);
+  const [open, setOpen] = useState<'disable' | 'decommission' | 'remove' | 'change'>();
+  const close = () => setOpen(undefined);
   const { backendId, state } = backend;
-  const one = client.warehouses(warehouse).backends(backendId);
+  /** Its servers come and go. */
+  const isCluster = warehouse.cluster !== null;
+  const one = client.warehouses(warehouse.name).backends(backendId);
   const onSettled = () => queryClient.invalidateQueries({ queryKey: ['warehouses'] });
-  const change = useMutation({
-    mutationFn: async (make: () => PromiseLike<unknown>) => make(),
-    onError: (error) => showFailure('The backend could not be changed', error),
-    onSettled,
-  });
-  const button = (label: string, look: 'danger' | 'secondary', make: () => PromiseLike<unknown>) => (
-    <Button size="small" look={look} disabled={change.isPending} onClick={() => change.mutate(make)}>
-      {label}
-    </Button>
-  );
+  const onError = (error: Error) => showFailure('The backend could not be changed', error);
+  const enable = useMutation({ mutationFn: async () => one.enable(), onError, onSettled });
+  const cancel = useMutation({ mutationFn: async () => one.cancelDecommission(), onError, onSettled });
   return (
     <>
-      {state === 'enabled' && button('Disable', 'danger', () => one.disable())}
-      {(state === 'disabled' || state === 'decommissioned') && button('Enable', 'secondary', () => one.enable())}
-      {state === 'decommissioning' && button('Cancel the decommission', 'secondary', () => one.cancelDecommission())}
+      {state === 'enabled' && (
+        <Button size="small" onClick={() => setOpen('disable')}>
+          Disable
+        </Button>
+      )}
+      {(state === 'disabled' || state === 'decommissioned') && (
+        <Button size="small" disabled={enable.isPending} onClick={() => enable.mutate()}>
+          Enable
+        </Button>
+      )}
+      {state === 'decommissioning' && (
+        <Button size="small" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
+          Cancel the decommission
+        </Button>
+      )}
       {isCluster && (state === 'enabled' || state === 'disabled') && (
-        <Button size="small" onClick={() => setIsDraining(true)}>
+        <Button size="small" onClick={() => setOpen('decommission')}>
           Decommission
         </Button>
       )}
-      {isCluster && state === 'decommissioned' && button('Remove', 'danger', () => one.delete())}
-      {isDraining && (
-        <DecommissionDialog warehouse={warehouse} backend={backendId} onClose={() => setIsDraining(false)} />
+      {isCluster && state === 'decommissioned' && (
+        <Button size="small" onClick={() => setOpen('remove')}>
+          Remove
+        </Button>
       )}
+      {isCluster && (
+        <IconButton size="small" label={`Change ${backendId}`} onClick={() => setOpen('change')}>
+          <Pencil aria-hidden />
+        </IconButton>
+      )}
+      {open === 'disable' && <Disabling warehouse={warehouse} backend={backend} isLast={isLast} onClose={close} />}
+      {open === 'remove' && <Removal warehouse={warehouse} backend={backend} onClose={close} />}
+      {open === 'change' && <BackendForm warehouse={warehouse.name} backend={backend} onClose={close} />}
+      {open === 'decommission' && <DecommissionDialog warehouse={warehouse.name} backend={backendId} onClose={close} />}
     </>
+  );
+}
+
+interface DisablingProps extends BackendActionsProps {
+  readonly onClose: () => void;
+}
+
+function Disabling({ warehouse, backend: { backendId }, isLast, onClose }: DisablingProps) {
+  const queryClient = useQueryClient();
+  const disable = useMutation({
+    mutationFn: async () => client.warehouses(warehouse.name).backends(backendId).disable(),
+    onSuccess: onClose,
+    onSettled: () => queryClient.invalidateQueries({ queryKey: ['warehouses'] }),
+  });
+  return (
+    <Confirmation
+      title={`Disable ${backendId}?`}
+      label="Disable backend"
+      failedTitle="The backend was not disabled"
+      isOpen
+      isPending={disable.isPending}
+      error={disable.error}
+      onClose={onClose}
+      onConfirm={() => disable.mutate()}
+    >
+      <p>
+        {isLast
+          ? 'No other backend has its tablets available: statements that need them are refused until it is enabled again.'
+          : 'It takes no statements until it is enabled again. Other replicas of its tablets are read meanwhile.'}
+      </p>
+      {warehouse.replicated === false && (
+        <p>
+          The servers do not replicate tables: writes and changes are refused until it is enabled again, or taken out of
+          the cluster definition.
+        </p>
+      )}
+    </Confirmation>
+  );
+}
+
+function Removal({ warehouse, backend: { backendId }, onClose }: Omit<DisablingProps, 'isLast'>) {
+  const queryClient = useQueryClient();
+  const remove = useMutation({
+    mutationFn: async () => client.warehouses(warehouse.name).backends(backendId).delete(),
+    onSuccess: onClose,
+    onSettled: () => queryClient.invalidateQueries({ queryKey: ['warehouses'] }),
+  });
+  return (
+    <Confirmation
+      title={`Remove ${backendId}?`}
+      label="Remove backend"
+      failedTitle="The backend was not removed"
+      isOpen
+      isPending={remove.isPending}
+      error={remove.error}
+      onClose={onClose}
+      onConfirm={() => remove.mutate()}
+    >
+      <p>The warehouse no longer uses this server. It has no tables any more, and can be registered again.</p>
+    </Confirmation>
   );
 }
 
@@ -62,9 +145,11 @@ interface DecommissionDialogProps {
 
 function DecommissionDialog({ warehouse, backend, onClose }: DecommissionDialogProps) {
   const queryClient = useQueryClient();
+  const formId = useId();
   const [seconds, setSeconds] = useState(String(drainSecondsDefault));
   const drainSeconds = Number(seconds);
-  const isComplete = seconds !== '' && Number.isInteger(drainSeconds) && drainSeconds >= 0;
+  const isValid =
+    seconds !== '' && Number.isInteger(drainSeconds) && drainSeconds >= 0 && drainSeconds <= drainSecondsMax;
   const decommission = useMutation({
     mutationFn: async () => client.warehouses(warehouse).backends(backend).decommission({ drainSeconds }),
     onSuccess: () => {
@@ -76,57 +161,95 @@ function DecommissionDialog({ warehouse, backend, onClose }: DecommissionDialogP
   return (
     <Dialog
       title={`Decommission ${backend}?`}
-      description="It receives no new statements. Its tables are dropped there when other backends have all of their rows; until then you can cancel."
+      description="It receives no new statements. Its tables are dropped there when other backends have all of their rows; until then you can cancel. If that takes longer than 24 hours, the decommission fails, and the backend stays disabled with its tables."
       isOpen
       onClose={onClose}
       actions={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="danger" disabled={!isComplete || decommission.isPending} onClick={() => decommission.mutate()}>
+          <Button type="submit" form={formId} look="danger" disabled={!isValid || decommission.isPending}>
             Decommission backend
           </Button>
         </>
       }
     >
-      <Field label="Wait for running statements (s)" description="Then they are cancelled.">
-        <TextInput type="number" min={0} step={1} value={seconds} onChange={setSeconds} />
-      </Field>
-      {decommission.error && <ErrorPanel error={decommission.error} title="It was not begun" />}
+      <form
+        id={formId}
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (isValid && !decommission.isPending) decommission.mutate();
+        }}
+      >
+        <Field
+          label="Wait for running statements (s)"
+          description="Then they are cancelled."
+          error={isValid ? undefined : `Enter a whole number from 0 to ${formatCount(drainSecondsMax)}.`}
+        >
+          <TextInput type="number" min={0} max={drainSecondsMax} step={1} value={seconds} onChange={setSeconds} />
+        </Field>
+      </form>
+      {decommission.error && <ErrorPanel error={decommission.error} title="The decommission was not begun" />}
     </Dialog>
   );
 }
 
 interface BackendFormProps {
   readonly warehouse: string;
+  /** Undefined: a new one. */
+  readonly backend?: BackendRecord;
   readonly onClose: () => void;
 }
 
-/** Registers a server of the cluster. */
-export function BackendForm({ warehouse, onClose }: BackendFormProps) {
-  const [draft, setDraft] = useState({ name: '', location: '', zone: '' });
+/** Registers a server of the cluster, or changes what is noted about one. */
+export function BackendForm({ warehouse, backend: shown, onClose }: BackendFormProps) {
+  const backend = useRecordAtOpening(shown);
+  const [draft, setDraft] = useState({
+    name: '',
+    location: '',
+    zone: backend?.zone ?? '',
+    comment: backend?.comment ?? '',
+  });
   const change = (next: Partial<typeof draft>) => setDraft({ ...draft, ...next });
-  const { name, location, zone } = draft;
+  const { name, location } = draft;
+  const zone = draft.zone === '' ? null : draft.zone;
+  const comment = draft.comment === '' ? null : draft.comment;
+  const { backends } = client.warehouses(warehouse);
+  const save = () =>
+    backend
+      ? backends(backend.backendId).update({ zone, comment, expectedVersion: backend.version })
+      : backends.create({ name, location, comment, ...(zone === null ? {} : { zone }) });
   return (
     <RecordDialog
-      title="New backend"
-      description="A server of the cluster. It is checked first, and receives the definitions of all tables before it takes statements."
-      isNew
-      isComplete={name !== '' && location !== ''}
-      save={() => client.warehouses(warehouse).backends.create({ name, location, ...(zone === '' ? {} : { zone }) })}
+      title={backend ? `Change ${backend.backendId}` : 'New backend'}
+      description={
+        backend
+          ? undefined
+          : 'A server of the cluster. It is checked first, and receives the definitions of all tables before it takes statements.'
+      }
+      isNew={!backend}
+      isComplete={backend !== undefined || (name !== '' && location !== '')}
+      save={save}
       category="warehouses"
-      failedTitle="The server was not registered"
+      failedTitle={backend ? 'The backend was not changed' : 'The server was not registered'}
       onClose={onClose}
       onSaved={undefined}
     >
       <div className={styles.fields}>
-        <Field label="Name">
-          <TextInput value={name} onChange={(value) => change({ name: value })} required autoFocus />
-        </Field>
-        <Field label="URL" description="Of its HTTP interface, such as https://node-1:8443.">
-          <TextInput type="url" value={location} onChange={(value) => change({ location: value })} required />
-        </Field>
+        {!backend && (
+          <>
+            <Field label="Name">
+              <TextInput value={name} onChange={(value) => change({ name: value })} required autoFocus />
+            </Field>
+            <Field label="URL" description="Of its HTTP interface, such as https://node-1:8443.">
+              <TextInput type="url" value={location} onChange={(value) => change({ location: value })} required />
+            </Field>
+          </>
+        )}
         <Field label="Zone" description="Where it is, such as a rack or a region. Can be empty.">
-          <TextInput value={zone} onChange={(value) => change({ zone: value })} />
+          <TextInput value={draft.zone} onChange={(value) => change({ zone: value })} />
+        </Field>
+        <Field label="Comment">
+          <TextInput value={draft.comment} onChange={(value) => change({ comment: value })} />
         </Field>
       </div>
     </RecordDialog>

@@ -40,7 +40,7 @@ export function Backends({ warehouse, backends }: BackendsProps) {
         <div key={shard} className={styles.section}>
           {shard !== null && <ShardHeading shard={shard} members={members} />}
           {members.map((backend) => (
-            <Backend key={backend.backendId} warehouse={warehouse} backend={backend} />
+            <Backend key={backend.backendId} warehouse={warehouse} backend={backend} members={members} />
           ))}
         </div>
       ))}
@@ -67,16 +67,26 @@ function stateOf({ state, availability, alive }: BackendRecord, isSuspended: boo
   return isSuspended ? ['Stopped', 'neutral'] : ['Unavailable', 'danger'];
 }
 
-function Backend({ warehouse, backend }: { readonly warehouse: WarehouseRecord; readonly backend: BackendRecord }) {
+interface BackendProps {
+  readonly warehouse: WarehouseRecord;
+  readonly backend: BackendRecord;
+  /** Those of its shard. */
+  readonly members: readonly BackendRecord[];
+}
+
+function Backend({ warehouse, backend, members }: BackendProps) {
   const { backendId, errorMessage, decommission, state, lastStartAt, lastHeartbeatAt } = backend;
   const [label, tone] = stateOf(backend, warehouse.state === 'suspended');
+  const isCluster = warehouse.cluster !== null;
+  const Heading = isCluster ? 'h5' : 'h4';
+  const isLast = !members.some((one) => one !== backend && one.availability === 'available');
   return (
     <article className={styles.card}>
       <header className={styles.heading}>
-        <h4>{backendId}</h4>
+        <Heading>{backendId}</Heading>
         <Badge tone={tone}>{label}</Badge>
         <span className={styles.space} />
-        <BackendActions warehouse={warehouse.name} backend={backend} isCluster={warehouse.cluster !== null} />
+        <BackendActions warehouse={warehouse} backend={backend} isLast={isLast} />
       </header>
       {errorMessage !== null && <p className={styles.fault}>{errorMessage}</p>}
       {decommission !== null && state === 'decommissioning' && <Decommission decommission={decommission} />}
@@ -96,11 +106,11 @@ function Backend({ warehouse, backend }: { readonly warehouse: WarehouseRecord; 
               />
             ),
           },
-          { label: 'Spilled', value: formatBytes(backend.spilledBytes) },
+          { label: 'Spilled', value: isCluster ? null : formatBytes(backend.spilledBytes) },
           { label: 'Tables on disk', value: formatBytes(backend.dataUsedBytes) },
           { label: 'Tablets', value: formatCount(backend.tabletCount) },
           { label: 'Statements', value: formatCount(backend.runningQueries) },
-          { label: 'Processor cores', value: formatCount(backend.cpuCores) },
+          { label: 'Processor cores', value: backend.cpuCores === 0 ? null : formatCount(backend.cpuCores) },
           { label: 'Engine', value: [backend.engine, backend.engineVersion].filter(Boolean).join(' ') },
           { label: 'Location', value: backend.location === backend.engine ? null : backend.location },
           { label: 'Replica', value: backend.replica },
@@ -123,12 +133,13 @@ interface PartProps {
   readonly of: number;
 }
 
-/** A size as a part of its limit. */
+/** A size as a part of its limit; 0: there is none. */
 function Part({ label, used, of }: PartProps) {
+  if (of === 0) return formatBytes(used);
   return (
     <span className={styles.part}>
       {formatBytes(used)} of {formatBytes(of)}
-      <Progress label={`${label}, part of the limit`} value={of > 0 ? Math.min(1, used / of) : 0} />
+      <Progress label={`${label}, part of the limit`} value={Math.min(1, used / of)} />
     </span>
   );
 }

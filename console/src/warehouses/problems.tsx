@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Task } from '../../../src/client/index.ts';
+import { failureOf } from '../app/queries.ts';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
@@ -122,8 +123,9 @@ function CatalogsOutOfUse({ warehouse }: { readonly warehouse: string }) {
     onSuccess: (answer) => answer instanceof Task && openRoom('tasks', [answer.taskId]),
     onError: (error) => showFailure('The check could not be started', error),
   });
-  if (catalogs.error)
-    return <ErrorPanel error={catalogs.error} title="The catalogs could not be listed" onRetry={catalogs.refetch} />;
+  const failure = failureOf(catalogs);
+  if (failure)
+    return <ErrorPanel error={failure} title="The catalogs could not be listed" onRetry={catalogs.refetch} />;
   return catalogs.data?.map(({ name, state, stateReason }) => (
     <Notice
       key={name}

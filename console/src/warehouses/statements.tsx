@@ -2,6 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Square } from 'lucide-react';
 import { useMemo, useState } from 'react';
+import { failureOf } from '../app/queries.ts';
 import { client } from '../app/session.ts';
 import { type QueryRecord, stateLabels, stateTones } from '../history/statement_states.ts';
 import { Button, IconButton } from '../ui/button.tsx';
@@ -37,6 +38,7 @@ export function Statements({ warehouse }: { readonly warehouse: string }) {
     queryFn: ({ signal }) => statementsOf(warehouse, signal),
     refetchInterval: refetchEveryMs,
   });
+  const failure = failureOf(statements);
   const cancel = useMutation({
     mutationFn: async (queryIds: readonly string[]) => {
       await Promise.all(queryIds.map((queryId) => client.queries(queryId).cancel()));
@@ -75,8 +77,8 @@ export function Statements({ warehouse }: { readonly warehouse: string }) {
           </Button>
         )}
       </header>
-      {statements.error ? (
-        <ErrorPanel error={statements.error} title="The statements could not be listed" onRetry={statements.refetch} />
+      {failure ? (
+        <ErrorPanel error={failure} title="The statements could not be listed" onRetry={statements.refetch} />
       ) : records?.length === 0 ? (
         <p className={styles.muted}>No statement runs or waits here.</p>
       ) : (

@@ -10,7 +10,12 @@ const leastRange = 1_000_000;
 
 const time = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 
-export function UsageChart({ samples }: { readonly samples: readonly Sample[] }) {
+interface UsageChartProps {
+  readonly samples: readonly Sample[];
+  readonly hasSpill: boolean;
+}
+
+export function UsageChart({ samples, hasSpill }: UsageChartProps) {
   const [first, last] = [samples[0], samples.at(-1)];
   if (!first || !last) return <div className={styles.chart} />;
   const peak = samples.reduce((max, { memoryBytes, spilledBytes }) => Math.max(max, memoryBytes, spilledBytes), 0);
@@ -23,7 +28,9 @@ export function UsageChart({ samples }: { readonly samples: readonly Sample[] })
         return `${x.toFixed(1)},${(height - (sample[field] / top) * height).toFixed(2)}`;
       })
       .join(' ');
-  const label = `Memory and spill over time; now memory ${formatBytes(last.memoryBytes)}, spill ${formatBytes(last.spilledBytes)}`;
+  const label = hasSpill
+    ? `Memory and spill over time; now memory ${formatBytes(last.memoryBytes)}, spill ${formatBytes(last.spilledBytes)}`
+    : `Memory over time; now ${formatBytes(last.memoryBytes)}`;
   return (
     <div className={styles.chart} role="img" aria-label={label}>
       <div className={styles.scale} aria-hidden>
@@ -36,7 +43,7 @@ export function UsageChart({ samples }: { readonly samples: readonly Sample[] })
           <line key={y} x1="0" x2={width} y1={y} y2={y} />
         ))}
         <polyline data-series="memory" points={lineOf('memoryBytes')} />
-        <polyline data-series="spill" points={lineOf('spilledBytes')} />
+        {hasSpill && <polyline data-series="spill" points={lineOf('spilledBytes')} />}
       </svg>
       <div className={styles.times} aria-hidden>
         <span>{time.format(first.at)}</span>

@@ -1,14 +1,17 @@
 // One warehouse: its state and what can be done with it, problems, load, usage over time, statements, backends and limits.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Pause, Pencil, Play, Trash2 } from 'lucide-react';
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
+import { failureOf } from '../app/queries.ts';
 import { client } from '../app/session.ts';
+import { catalogChanged } from '../catalog/object_ref.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import { Facts } from '../ui/data/facts.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, Loading, Spinner } from '../ui/feedback.tsx';
+import { Checkbox } from '../ui/field.tsx';
 import { formatBytes, formatCount, formatDuration } from '../ui/format.ts';
-import { Dialog } from '../ui/overlays/dialog.tsx';
+import { Confirmation } from '../ui/overlays/confirmation.tsx';
 import { showFailure } from '../ui/overlays/toasts.tsx';
 import { Backends } from './backends.tsx';
 import { Problems } from './problems.tsx';
@@ -24,9 +27,11 @@ const refetchEveryMs = 2000;
 interface WarehouseDetailProps {
   readonly name: string;
   readonly onDeleted: () => void;
+  /** What follows below it. */
+  readonly children?: ReactNode;
 }
 
-export function WarehouseDetail({ name, onDeleted }: WarehouseDetailProps) {
+export function WarehouseDetail({ name, onDeleted, children }: WarehouseDetailProps) {
   const warehouse = useQuery({
     queryKey: ['warehouses', name],
     queryFn: ({ signal }) => client.warehouses(name).get({ signal }),
@@ -44,10 +49,13 @@ export function WarehouseDetail({ name, onDeleted }: WarehouseDetailProps) {
     structuralSharing: false,
   });
   const { data } = warehouse;
+  // What was read before stays, because forms may be open in it.
+  const failure = failureOf(warehouse);
+  const backendsFailure = failureOf(backends);
   if (!data)
-    return warehouse.error ? (
+    return failure ? (
       <div className={styles.detail}>
-        <ErrorPanel error={warehouse.error} title="The warehouse could not be read" onRetry={warehouse.refetch} />
+        <ErrorPanel error={failure} title="The warehouse could not be read" onRetry={warehouse.refetch} />
       </div>
     ) : (
       <Loading />
@@ -61,19 +69,21 @@ export function WarehouseDetail({ name, onDeleted }: WarehouseDetailProps) {
         <Actions warehouse={data} onDeleted={onDeleted} />
       </header>
       {data.comment !== null && <p className={styles.muted}>{data.comment}</p>}
-      {warehouse.error && (
-        <ErrorPanel error={warehouse.error} title="The state could not be read again" onRetry={warehouse.refetch} />
-      )}
+      {failure && <ErrorPanel error={failure} title="The state could not be read again" onRetry={warehouse.refetch} />}
       <Problems warehouse={data} />
-      <Load warehouse={data} backends={backends.data ?? []} />
-      <Usage name={name} />
+      <Load warehouse={data} backends={backends.data} />
+      <Usage name={name} hasSpill={data.cluster === null} />
       <Statements warehouse={name} />
-      {backends.error ? (
-        <ErrorPanel error={backends.error} title="The backends could not be listed" onRetry={backends.refetch} />
+      {backendsFailure && (
+        <ErrorPanel error={backendsFailure} title="The backends could not be listed" onRetry={backends.refetch} />
+      )}
+      {backends.data ? (
+        <Backends warehouse={data} backends={backends.data} />
       ) : (
-        <Backends warehouse={data} backends={backends.data ?? []} />
+        !backendsFailure && <Loading label="Reading the backends…" />
       )}
       <Limits warehouse={data} />
+      {children}
     </div>
   );
 }
@@ -90,7 +100,6 @@ function Actions({ warehouse, onDeleted }: { readonly warehouse: WarehouseRecord
     onSettled,
   });
   const suspend = useMutation({ mutationFn: () => client.warehouses(name).suspend(), onSuccess: close, onSettled });
-  const remove = useMutation({ mutationFn: () => client.warehouses(name).delete(), onSuccess: onDeleted, onSettled });
   return (
     <>
       {state === 'suspended' || state === 'failed' ? (
@@ -116,75 +125,102 @@ function Actions({ warehouse, onDeleted }: { readonly warehouse: WarehouseRecord
       {open === 'edit' && <WarehouseForm warehouse={warehouse} onClose={close} />}
       <Confirmation
         title={`Suspend ${name}?`}
-        text="Its running statements end, and new ones are refused until it is resumed."
         label="Suspend warehouse"
+        failedTitle="The warehouse was not suspended"
         isOpen={open === 'suspend'}
         isPending={suspend.isPending}
         error={suspend.error}
         onClose={close}
         onConfirm={() => suspend.mutate()}
-      />
-      <Confirmation
-        title={`Delete ${name}?`}
-        text="A warehouse that a catalog lives in cannot be deleted."
-        label="Delete warehouse"
-        isOpen={open === 'delete'}
-        isPending={remove.isPending}
-        error={remove.error}
-        onClose={close}
-        onConfirm={() => remove.mutate()}
-      />
+      >
+        <p>Its running statements end, and new ones are refused until it is resumed.</p>
+      </Confirmation>
+      {open === 'delete' && <Deletion warehouse={warehouse} onClose={close} onDeleted={onDeleted} />}
     </>
   );
 }
 
-interface ConfirmationProps {
-  readonly title: string;
-  readonly text: string;
-  readonly label: string;
-  readonly isOpen: boolean;
-  readonly isPending: boolean;
-  readonly error: Error | null;
+interface DeletionProps {
+  readonly warehouse: WarehouseRecord;
   readonly onClose: () => void;
-  readonly onConfirm: () => void;
+  readonly onDeleted: () => void;
 }
 
-function Confirmation({ title, text, label, isOpen, isPending, error, onClose, onConfirm }: ConfirmationProps) {
+function Deletion({ warehouse, onClose, onDeleted }: DeletionProps) {
+  const { name, cluster, backendCount, availableBackendCount } = warehouse;
+  const queryClient = useQueryClient();
+  const [withCatalogs, setWithCatalogs] = useState(false);
+  const remove = useMutation({
+    mutationFn: async () => client.warehouses(name).delete(withCatalogs ? { cascade: true } : {}),
+    onSuccess: onDeleted,
+    onSettled: () => {
+      if (withCatalogs) catalogChanged();
+      return queryClient.invalidateQueries({ queryKey: ['warehouses'] });
+    },
+  });
+  const isLost = cluster !== null && backendCount > 0 && availableBackendCount === 0;
   return (
-    <Dialog
-      title={title}
-      isOpen={isOpen}
+    <Confirmation
+      title={`Delete ${name}?`}
+      label={withCatalogs ? 'Delete warehouse and catalogs' : 'Delete warehouse'}
+      failedTitle="The warehouse was not deleted"
+      isOpen
+      isPending={remove.isPending}
+      error={remove.error}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="danger" disabled={isPending} onClick={onConfirm}>
-            {label}
-          </Button>
-        </>
-      }
+      onConfirm={() => remove.mutate()}
     >
-      <p>{text}</p>
-      {error && <ErrorPanel error={error} title="It was not done" />}
-    </Dialog>
+      <p>A warehouse that has catalogs cannot be deleted: move or drop them first.</p>
+      {isLost && (
+        <Checkbox
+          label="Its cluster is lost for good: delete the catalogs with it"
+          isChecked={withCatalogs}
+          onChange={setWithCatalogs}
+        />
+      )}
+    </Confirmation>
   );
 }
 
 interface LoadProps {
   readonly warehouse: WarehouseRecord;
-  readonly backends: readonly BackendRecord[];
+  /** Undefined while they are being read. */
+  readonly backends: readonly BackendRecord[] | undefined;
 }
 
 function Load({ warehouse, backends }: LoadProps) {
-  const sum = (field: 'memoryUsedBytes' | 'spilledBytes') => backends.reduce((total, one) => total + one[field], 0);
-  const { runningQueries, queriesMax, queuedQueries, queueMax, availableBackendCount, backendCount } = warehouse;
+  const sum = (field: 'memoryUsedBytes' | 'memoryLimitBytes' | 'spilledBytes') =>
+    backends?.reduce((total, one) => total + one[field], 0);
+  const bytes = (field: 'memoryUsedBytes' | 'spilledBytes') => {
+    const used = sum(field);
+    return used === undefined ? '–' : formatBytes(used);
+  };
+  const { cluster, runningQueries, queriesMax, queuedQueries, queueMax, availableBackendCount, backendCount } =
+    warehouse;
+  // 0: the server has no limit of its own.
+  const isLimited = backends?.every((backend) => backend.memoryLimitBytes > 0) === true;
+  const memoryLimitBytes = warehouse.memoryLimitBytes ?? (isLimited ? sum('memoryLimitBytes') : undefined);
   return (
     <div className={styles.tiles}>
       <Tile label="Running" value={formatCount(runningQueries)} of={`of ${formatCount(queriesMax)} statements`} />
       <Tile label="In the queue" value={formatCount(queuedQueries)} of={`of ${formatCount(queueMax)} places`} />
-      <Tile label="Memory" value={formatBytes(sum('memoryUsedBytes'))} of={limitText(warehouse.memoryLimitBytes)} />
-      <Tile label="Spilled" value={formatBytes(sum('spilledBytes'))} of={limitText(warehouse.spillLimitBytes)} />
-      <Tile label="Backends" value={`${availableBackendCount}`} of={`of ${backendCount} available`} />
+      <Tile
+        label="Memory"
+        value={bytes('memoryUsedBytes')}
+        of={memoryLimitBytes ? `of ${formatBytes(memoryLimitBytes)}` : 'of all backends'}
+      />
+      {cluster === null && (
+        <Tile
+          label="Spilled"
+          value={bytes('spilledBytes')}
+          of={warehouse.spillLimitBytes === null ? 'to disk' : `of ${formatBytes(warehouse.spillLimitBytes)}`}
+        />
+      )}
+      <Tile
+        label="Backends"
+        value={formatCount(availableBackendCount)}
+        of={`of ${formatCount(backendCount)} available`}
+      />
     </div>
   );
 }
@@ -203,19 +239,24 @@ const Tile = ({ label, value, of }: TileProps) => (
   </div>
 );
 
-function Usage({ name }: { readonly name: string }) {
+/** `hasSpill`: the servers of a cluster do not report what they spill. */
+function Usage({ name, hasSpill }: { readonly name: string; readonly hasSpill: boolean }) {
   const samples = usageOf(name);
   const [first] = samples;
   return (
     <section className={styles.section}>
       <header className={styles.heading}>
-        <h3>Memory and spill</h3>
-        <span className={styles.legend} data-series="memory">
-          Memory
-        </span>
-        <span className={styles.legend} data-series="spill">
-          Spill
-        </span>
+        <h3>{hasSpill ? 'Memory and spill' : 'Memory'}</h3>
+        {hasSpill && (
+          <>
+            <span className={styles.legend} data-series="memory">
+              Memory
+            </span>
+            <span className={styles.legend} data-series="spill">
+              Spill
+            </span>
+          </>
+        )}
         <span className={styles.space} />
         <span className={styles.muted}>
           {first && samples.length > 1
@@ -223,14 +264,13 @@ function Usage({ name }: { readonly name: string }) {
             : 'Measured while this page is open'}
         </span>
       </header>
-      <UsageChart samples={samples} />
+      <UsageChart samples={samples} hasSpill={hasSpill} />
     </section>
   );
 }
 
 /** The servers of a cluster have limits of their own. */
-const ofServers = 'as its servers are set';
-const limitText = (bytes: number | null) => (bytes === null ? ofServers : `limit ${formatBytes(bytes)}`);
+const ofServers = 'set on its servers';
 
 const copiesText = (isReplicated: boolean | null) =>
   isReplicated === null ? null : isReplicated ? 'replicated by the servers' : 'written with each statement';

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Plus, Server } from 'lucide-react';
 import { useState } from 'react';
 import { usePageTitle } from '../app/page_title.ts';
+import { failureOf } from '../app/queries.ts';
 import { RoomLink, useOpenRoom, useRoomPath } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
@@ -30,6 +31,7 @@ export function Room() {
     refetchInterval: refetchEveryMs,
   });
   const { data } = warehouses;
+  const failure = failureOf(warehouses);
   const shown = named ?? data?.[0]?.name;
   const create = (
     <Button icon={<Plus aria-hidden />} onClick={() => setIsCreating(true)}>
@@ -39,14 +41,10 @@ export function Room() {
   const form = isCreating && (
     <WarehouseForm onClose={() => setIsCreating(false)} onSaved={({ name }) => openRoom('warehouses', [name])} />
   );
-  if (!data)
-    return warehouses.error ? (
-      <div className={styles.detail}>
-        <ErrorPanel error={warehouses.error} title="The warehouses could not be listed" onRetry={warehouses.refetch} />
-      </div>
-    ) : (
-      <Loading />
-    );
+  const failed = failure && (
+    <ErrorPanel error={failure} title="The warehouses could not be listed" onRetry={warehouses.refetch} />
+  );
+  if (!data) return failed ? <div className={styles.detail}>{failed}</div> : <Loading />;
   if (shown === undefined)
     return (
       <>
@@ -63,13 +61,17 @@ export function Room() {
           <Select
             label="Warehouse"
             value={shown}
-            choices={data.map(({ name }) => ({ value: name, label: name }))}
+            choices={data.map((one) => ({
+              value: one.name,
+              label: isWell(one) ? one.name : `${one.name} · ${one.health.status}`,
+            }))}
             onChange={(name) => openRoom('warehouses', [name])}
           />
           {create}
         </div>
       ) : (
         <nav className={styles.list} aria-label="Warehouses">
+          {failed}
           <ul>
             {data.map((warehouse) => (
               <Item key={warehouse.name} warehouse={warehouse} isShown={warehouse.name === shown} />
@@ -79,25 +81,33 @@ export function Room() {
           <Servers />
         </nav>
       )}
-      <WarehouseDetail key={shown} name={shown} onDeleted={() => openRoom('warehouses')} />
+      <WarehouseDetail key={shown} name={shown} onDeleted={() => openRoom('warehouses')}>
+        {isNarrow && <Servers />}
+      </WarehouseDetail>
       {form}
     </div>
   );
 }
 
+const isWell = ({ health, state }: WarehouseRecord): boolean => health.status === 'healthy' || state === 'suspended';
+
+const dotOf = (warehouse: WarehouseRecord): string => {
+  if (isWell(warehouse)) return warehouse.state;
+  return warehouse.health.status === 'degraded' ? 'degraded' : 'failed';
+};
+
 function Item({ warehouse, isShown }: { readonly warehouse: WarehouseRecord; readonly isShown: boolean }) {
   const { name, state, runningQueries, queuedQueries, health } = warehouse;
-  const isWell = health.status === 'healthy' || state === 'suspended';
   return (
     <li data-shown={isShown}>
       <RoomLink room="warehouses" names={[name]}>
         <span className={styles.name}>
-          <span className={styles.dot} data-state={isWell ? state : 'failed'} aria-hidden />
+          <span className={styles.dot} data-state={dotOf(warehouse)} aria-hidden />
           {name}
         </span>
         <span className={styles.muted}>
           {state === 'running' ? `${runningQueries} running · ${queuedQueries} queued` : stateLabels[state]}
-          {!isWell && ` · ${health.status}`}
+          {!isWell(warehouse) && ` · ${health.status}`}
         </span>
       </RoomLink>
     </li>

@@ -108,8 +108,11 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
   test('a decommission that continues after a crash proves again that others have what it drops, and is not cancelled', async () => {
     const node3 = `${backendsOf('copies')}/node3`;
     const accepted = (await server.post(`${node3}/decommission`)).is(202);
-    await setPhase('dropping');
     const task = `/api/v2/tasks/${accepted.at<string>('taskId')}`;
+    await eventually('it says what it waits for', async () =>
+      /^1 tablet remains; \w/.test((await server.get(task)).is(200).at<string | null>('progressText') ?? ''),
+    );
+    await setPhase('dropping');
     await server.post(`${task}/cancel`);
     // Twice as long as it takes the task to look again.
     for (let n = 0; n < 4; n++) {

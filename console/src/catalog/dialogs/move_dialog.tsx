@@ -1,8 +1,8 @@
 // Moves a catalog to another warehouse: a dry run shows what would not carry over, how much is copied and how long it takes; then the move
 // is a task, which continues when the dialog is closed.
-import { useMutation, useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
-import type { MoveConsent } from '../../../../src/api/namespaces/move_result.ts';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useRef, useState } from 'react';
+import type { MoveConsent, MoveProblemKind } from '../../../../src/api/namespaces/move_result.ts';
 import { Task, type TaskRecord } from '../../../../src/client/index.ts';
 import { useOpenRoom } from '../../app/room_path.tsx';
 import { client } from '../../app/session.ts';
@@ -39,20 +39,66 @@ const consentNames = Object.keys(consentLabels) as MoveConsent[];
 const remains = ({ blocks, consent }: Problem, consents: Consents): boolean =>
   blocks && (consent === null || consents[consent] !== true);
 
+const kindLabels: Readonly<Record<MoveProblemKind, string>> = {
+  view: 'View',
+  dependentView: 'View in another catalog',
+  keys: 'Keys of',
+  definition: 'Definition of',
+  values: 'Values of',
+  droppedObjects: 'Dropped objects',
+  schedule: 'Schedule',
+};
+
+function problemTitle({ kind, database, name }: Problem): string {
+  const path = [database, name].filter((part) => part !== null).join('.');
+  return path === '' ? kindLabels[kind] : `${kindLabels[kind]} ${path}`;
+}
+
+function countText(count: number, blocking: number): string {
+  const found = count === 1 ? '1 thing does not carry over' : `${formatCount(count)} things do not carry over`;
+  return `${found}; ${blocking === 0 ? 'none' : formatCount(blocking)} of that prevents the move.`;
+}
+
+/** The dry run. Its task is cancelled with it, because nobody would see its report. */
+function useCheck(catalog: string) {
+  const [progress, setProgress] = useState<TaskRecord>();
+  const running = useRef<{ task?: Task; isCancelled?: boolean }>({});
+  const check = useMutation({
+    mutationFn: async (warehouse: string) => {
+      setProgress(undefined);
+      const answer = await move(catalog, { warehouse, dryRun: true });
+      if (!(answer instanceof Task)) throw new Error('the server did not start a task');
+      running.current.task = answer;
+      if (running.current.isCancelled) await answer.cancel();
+      return answer.done({ onProgress: setProgress });
+    },
+  });
+  const cancel = () => {
+    running.current.isCancelled = true;
+    // One that has ended stays as it is.
+    if (check.isPending) void running.current.task?.cancel().catch(() => undefined);
+  };
+  return { check, progress, cancel };
+}
+
 export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
   const [target, setTarget] = useState('');
   const [consents, setConsents] = useState<Consents>({});
-  const [task, setTask] = useState<TaskRecord>();
+  const { check, progress, cancel } = useCheck(catalog);
   const openRoom = useOpenRoom();
-  const check = useMutation({
-    mutationFn: async (warehouse: string) => move(catalog, { warehouse, dryRun: true }).done({ onProgress: setTask }),
-  });
+  const queryClient = useQueryClient();
+  const close = () => {
+    cancel();
+    onClose();
+  };
   const begin = useMutation({
     mutationFn: async () => {
       const answer = await move(catalog, { warehouse: target, ...consents });
       return answer instanceof Task ? answer.taskId : undefined;
     },
     onSuccess: (taskId) => {
+      // The page of the catalog reads its state again when it is opened again.
+      void queryClient.invalidateQueries({ queryKey: ['catalogs'], refetchType: 'none' });
       onClose();
       if (taskId !== undefined) void openRoom('tasks', [taskId]);
     },
@@ -60,7 +106,6 @@ export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
   const choose = (warehouse: string) => {
     setTarget(warehouse);
     setConsents({});
-    setTask(undefined);
     check.reset();
     begin.reset();
   };
@@ -69,13 +114,13 @@ export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
   return (
     <Dialog
       title={`Move catalog ${catalog}`}
-      description={`Its data is copied from the warehouse ${from} while it stays readable and writable, but for a short pause of writes at the end. Both engines prove each table before the catalog is switched.`}
+      description={`Its data is copied from the warehouse ${from} while it stays readable and writable, but for a short pause of writes at the end. Both engines prove each table before the catalog is switched. The old copy is deleted a day later.`}
       isOpen
-      onClose={onClose}
+      onClose={close}
       size="wide"
       actions={
         <>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={close}>Cancel</Button>
           <Button
             look={report ? 'secondary' : 'primary'}
             disabled={target === '' || check.isPending}
@@ -90,11 +135,11 @@ export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
       }
     >
       <div className={styles.content}>
-        <TargetField from={from} value={target} onChange={choose} />
+        <TargetField from={from} value={target} isDisabled={check.isPending} onChange={choose} />
         {check.isPending && (
           <>
-            <Progress label="Checking what carries over" value={task?.progress ?? null} />
-            <p>{task?.progressText || 'Checking what carries over…'}</p>
+            <Progress label="Checking what carries over" value={progress?.progress ?? null} />
+            <p>{progress?.progressText || 'Checking what carries over…'}</p>
           </>
         )}
         {check.error && <ErrorPanel error={check.error} title="It could not be checked" />}
@@ -108,22 +153,24 @@ export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
 interface TargetFieldProps {
   readonly from: string;
   readonly value: string;
+  readonly isDisabled: boolean;
   readonly onChange: (warehouse: string) => void;
 }
 
-function TargetField({ from, value, onChange }: TargetFieldProps) {
-  const { data = [], error } = useQuery({
+function TargetField({ from, value, isDisabled, onChange }: TargetFieldProps) {
+  const { data, error } = useQuery({
     queryKey: ['warehouses', 'list'],
     queryFn: ({ signal }) => client.warehouses.list({ pageSize: 200 }, { signal }).all(),
   });
-  const others = data
+  const others = (data ?? [])
     .filter(({ name }) => name !== from)
     .map(({ name, engine }) => ({ value: name, label: `${name} (${engine})` }));
-  const first = { value: '', label: others.length === 0 ? 'There is no other warehouse' : 'Choose…' };
+  const none = data ? 'There is no other warehouse' : 'Reading the warehouses…';
+  const first = { value: '', label: others.length === 0 ? none : 'Choose…' };
   return (
     <>
       <Field label="To the warehouse">
-        <Select value={value} choices={[first, ...others]} onChange={onChange} />
+        <Select value={value} choices={[first, ...others]} isDisabled={isDisabled} onChange={onChange} />
       </Field>
       {error && <ErrorPanel error={error} title="The warehouses could not be listed" />}
     </>
@@ -138,6 +185,7 @@ interface MoveReportProps {
 
 function MoveReport({ report, consents, onConsent }: MoveReportProps) {
   const { databases, tables, views, rows, bytes, estimatedSeconds, problems } = report;
+  const blocking = problems.filter((problem) => remains(problem, consents)).length;
   const asked = consentNames.filter((name) => problems.some(({ consent, blocks }) => blocks && consent === name));
   return (
     <section className={styles.content} aria-label="What would be moved">
@@ -154,16 +202,21 @@ function MoveReport({ report, consents, onConsent }: MoveReportProps) {
       {problems.length === 0 ? (
         <p>Everything carries over.</p>
       ) : (
-        <ul className={styles.problems}>
-          {problems.map((problem) => (
-            <li key={`${problem.kind} ${problem.database} ${problem.name}`} data-blocks={remains(problem, consents)}>
-              <strong>
-                {[problem.database, problem.name].filter((name) => name !== null).join('.') || problem.kind}
-              </strong>
-              {`: ${problem.reason}`}
-            </li>
-          ))}
-        </ul>
+        <>
+          <p>{countText(problems.length, blocking)}</p>
+          <ul className={styles.problems}>
+            {problems.map((problem) => (
+              <li
+                key={`${problem.kind} ${problem.database} ${problem.name} ${problem.reason}`}
+                data-blocks={remains(problem, consents)}
+              >
+                <strong>{problemTitle(problem)}</strong>
+                {`: ${problem.reason}`}
+                {remains(problem, consents) && <span className={styles.blocks}> Prevents the move</span>}
+              </li>
+            ))}
+          </ul>
+        </>
       )}
       {asked.map((name) => (
         <Checkbox

@@ -4,10 +4,13 @@ import { usePages } from '../../app/queries.ts';
 import { client } from '../../app/session.ts';
 import { type Column, DataTable } from '../../ui/data/data_table.tsx';
 import { ErrorPanel } from '../../ui/error_panel.tsx';
-import { Badge, EmptyState } from '../../ui/feedback.tsx';
+import { Badge, EmptyState, type Tone } from '../../ui/feedback.tsx';
 import { formatBytes, formatCount } from '../../ui/format.ts';
-import { PageBody } from '../../ui/layout/page.tsx';
+import { PageBody, Toolbar } from '../../ui/layout/page.tsx';
 import { tableIn } from '../object_ref.ts';
+
+/** Servers are lost and return while the page is open. */
+const refetchEveryMs = 5000;
 
 interface Stored {
   readonly state: string;
@@ -24,13 +27,14 @@ interface Replica extends Stored {
   readonly backendId: string;
 }
 
-const storedColumns = <R extends Stored>(): readonly Column<R>[] => [
-  {
-    id: 'state',
-    header: 'State',
-    value: ({ state }) => state,
-    render: ({ state }) => <Badge tone={state === 'available' ? 'success' : 'danger'}>{state}</Badge>,
-  },
+const stateColumn = <R extends Stored>(toneOf: (record: R) => Tone): Column<R> => ({
+  id: 'state',
+  header: 'State',
+  value: ({ state }) => state,
+  render: (record) => <Badge tone={toneOf(record)}>{record.state}</Badge>,
+});
+
+const measuredColumns = <R extends Stored>(): readonly Column<R>[] => [
   {
     id: 'rows',
     header: 'Rows',
@@ -47,9 +51,16 @@ const storedColumns = <R extends Stored>(): readonly Column<R>[] => [
   },
 ];
 
+/** Green only if all replicas are available: with one less, the next failure may make it unavailable. */
+function tabletTone({ state, replicaCount, availableReplicaCount }: Tablet): Tone {
+  if (state !== 'available') return 'danger';
+  return availableReplicaCount < replicaCount ? 'warning' : 'success';
+}
+
 const tabletColumns: readonly Column<Tablet>[] = [
   { id: 'tablet', header: 'Tablet', value: ({ tabletId }) => tabletId },
-  ...storedColumns<Tablet>(),
+  stateColumn(tabletTone),
+  ...measuredColumns<Tablet>(),
   {
     id: 'replicas',
     header: 'Replicas available',
@@ -61,7 +72,8 @@ const tabletColumns: readonly Column<Tablet>[] = [
 const replicaColumns: readonly Column<Replica>[] = [
   { id: 'replica', header: 'Replica', value: ({ replicaId }) => replicaId },
   { id: 'backend', header: 'Backend', value: ({ backendId }) => backendId },
-  ...storedColumns<Replica>(),
+  stateColumn(({ state }) => (state === 'available' ? 'success' : 'danger')),
+  ...measuredColumns<Replica>(),
 ];
 
 export function TabletsTab({ path }: { readonly path: readonly string[] }) {
@@ -69,6 +81,7 @@ export function TabletsTab({ path }: { readonly path: readonly string[] }) {
   const { items, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = usePages<Tablet>(
     ['tablets', ...path],
     (signal) => tableIn(client, path).tablets.list({}, { signal }),
+    { refetchEveryMs },
   );
   if (error) return <Failure error={error} onRetry={refetch} />;
   const [first] = items ?? [];
@@ -90,18 +103,27 @@ export function TabletsTab({ path }: { readonly path: readonly string[] }) {
 }
 
 function Replicas({ path, tablet }: { readonly path: readonly string[]; readonly tablet: string }) {
-  const { items, error, refetch } = usePages<Replica>(['tablets', ...path, tablet, 'replicas'], (signal) =>
-    tableIn(client, path).tablets(tablet).replicas.list({}, { signal }),
+  const { items, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = usePages<Replica>(
+    ['tablets', ...path, tablet, 'replicas'],
+    (signal) => tableIn(client, path).tablets(tablet).replicas.list({}, { signal }),
+    { refetchEveryMs },
   );
   if (error) return <Failure error={error} onRetry={refetch} />;
+  const title = `Replicas of tablet ${tablet}`;
   return (
-    <DataTable
-      label={`Replicas of tablet ${tablet}`}
-      columns={replicaColumns}
-      records={items}
-      keyOf={({ replicaId }) => replicaId}
-      empty={<EmptyState title="The tablet has no replicas" />}
-    />
+    <>
+      <Toolbar>
+        <h3>{title}</h3>
+      </Toolbar>
+      <DataTable
+        label={title}
+        columns={replicaColumns}
+        records={items}
+        keyOf={({ replicaId }) => replicaId}
+        onEnd={hasNextPage && !isFetchingNextPage ? fetchNextPage : undefined}
+        empty={<EmptyState title="The tablet has no replicas" />}
+      />
+    </>
   );
 }
 
