@@ -140,7 +140,8 @@ describe('the room of tasks', { skip: noBrowser }, () => {
   it('shows in the list and the details of a schedule that its last run failed, and why', async () => {
     const query = { sql: 'SELECT sum(CAST(customer AS INT)) FROM orders', database: 'shop' };
     (await server.post('/api/v2/schedules', { name: 'failing', query, cron: '0 2 1 1 *' })).is(201);
-    await end((await server.post('/api/v2/schedules/failing/run')).is(202).at('taskId'));
+    const taskId = (await server.post('/api/v2/schedules/failing/run')).is(202).at<string>('taskId');
+    await end(taskId);
     const consolePage = await ConsolePage.open(browser, server, { path: 'tasks/schedules' });
     const { page } = consolePage;
     await page.getByRole('row', { name: /failing Active .* Failed/ }).waitFor();
@@ -164,6 +165,7 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     await form.getByText('Somebody has changed it').waitFor();
     (await server.get('/api/v2/schedules/failing')).is(200, '0', { comment: 'of somebody else' });
     (await server.delete('/api/v2/schedules/failing')).is(200);
+    (await server.delete(`/api/v2/tasks/${taskId}`)).is(200);
     await consolePage.close([/status of 400/, readAfterDeletion]);
   });
 

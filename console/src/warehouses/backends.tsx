@@ -85,8 +85,9 @@ function Backend({ warehouse, backend, members }: BackendProps) {
       <header className={styles.heading}>
         <Heading>{backendId}</Heading>
         <Badge tone={tone}>{label}</Badge>
-        <span className={styles.space} />
-        <BackendActions warehouse={warehouse} backend={backend} isLast={isLast} />
+        <span className={styles.actions}>
+          <BackendActions warehouse={warehouse} backend={backend} isLast={isLast} />
+        </span>
       </header>
       {errorMessage !== null && <p className={styles.fault}>{errorMessage}</p>}
       {decommission !== null && state === 'decommissioning' && <Decommission decommission={decommission} />}

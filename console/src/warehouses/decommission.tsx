@@ -24,7 +24,8 @@ const reasons: Readonly<Record<Blocker['reason'], Reason>> = {
   },
   writtenByCluster: {
     label: 'The cluster still writes to it',
-    advice: 'Take the server out of the cluster definition of the other servers.',
+    // The message says it.
+    advice: '',
   },
   unreachable: {
     label: 'It does not respond in time',
@@ -81,7 +82,7 @@ function Group({ blockers }: GroupProps) {
   return (
     <li>
       <strong>{label}</strong>
-      <span className={styles.muted}>{`: ${message}. ${advice}`}</span>
+      <span className={styles.muted}>{`: ${message}. ${advice}`.trimEnd()}</span>
       {tables.length > 0 && <Tables tables={tables.slice(0, tablesShownMax)} />}
       {more.length > 0 && (
         <details>

@@ -40,6 +40,9 @@ export function Problems({ warehouse }: { readonly warehouse: WarehouseRecord })
       {health.status !== 'healthy' && !isSuspended && (
         <Notice title={health.status === 'degraded' ? 'It works, with restrictions' : 'It is unavailable'}>
           <p>{health.message}</p>
+          {warehouse.replicated === false && warehouse.availableBackendCount < warehouse.backendCount && (
+            <p>Its servers do not replicate tables: writes and changes are refused until all are available.</p>
+          )}
         </Notice>
       )}
       <Blocked warehouse={warehouse} />

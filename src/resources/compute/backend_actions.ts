@@ -1,9 +1,9 @@
 // The actions on backends that change whether they are used: disable, enable, decommission and its cancellation.
-import { randomUUID } from 'node:crypto';
 import type { backendsApi } from '../../api/compute/backends.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { type DecommissionRequest, decommissionTask } from '../../jobs/decommission_backend.ts';
+import { newId } from '../../model/ids.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { BackendSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -66,7 +66,7 @@ export const decommission: Handlers['decommission'] = async ({ segments, body },
   requireNotDecommissioning(backend.spec);
   if (backend.spec.decommission) throw refused('the backend is decommissioned already');
   const { actor, principal, version } = context.call;
-  const taskId = randomUUID();
+  const taskId = newId();
   const request: DecommissionRequest = { objectId: backend.id, drainSeconds, timeoutSeconds };
   // A repeated request is answered with the task, because submitting the task marks the idempotency key.
   const changer: Actor = { ...actor, guard: undefined };

@@ -83,6 +83,8 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
     // What the cancellation does first.
     await change(({ decommission: _, ...spec }) => ({ ...spec, disabled: false }));
     (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
+    // Lists have the newest first by ids that sort by time.
+    assert.match(accepted.at('taskId'), /^[\da-f]{8}-[\da-f]{4}-7/);
     await availabilityIs(server, 'copies', ['node3'], 'available');
   });
 

@@ -56,7 +56,8 @@ function problemTitle({ kind, database, name }: Problem): string {
 
 function countText(count: number, blocking: number): string {
   const found = count === 1 ? '1 thing does not carry over' : `${formatCount(count)} things do not carry over`;
-  return `${found}; ${blocking === 0 ? 'none' : formatCount(blocking)} of that prevents the move.`;
+  if (blocking <= 1) return `${found}; ${blocking === 0 ? 'none of them' : 'one'} prevents the move.`;
+  return `${found}; ${blocking === count ? 'all' : formatCount(blocking)} of them prevent the move.`;
 }
 
 /** The dry run. Its task is cancelled with it, because nobody would see its report. */

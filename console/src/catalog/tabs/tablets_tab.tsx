@@ -63,9 +63,9 @@ const tabletColumns: readonly Column<Tablet>[] = [
   ...measuredColumns<Tablet>(),
   {
     id: 'replicas',
-    header: 'Replicas available',
+    header: 'Replicas',
     value: ({ availableReplicaCount }) => availableReplicaCount,
-    render: ({ availableReplicaCount, replicaCount }) => `${availableReplicaCount} of ${replicaCount}`,
+    render: ({ availableReplicaCount, replicaCount }) => `${availableReplicaCount} of ${replicaCount} available`,
   },
 ];
 
