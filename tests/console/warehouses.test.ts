@@ -123,25 +123,25 @@ describe('the room of warehouses', { skip: noBrowser }, () => {
     const consolePage = await ConsolePage.open(browser, server);
     const { page } = consolePage;
     const release = Promise.withResolvers<void>();
-    const list = '**/api/v2/warehouses/default/backends?*';
-    await page.route(list, async (route) => {
+    const body = JSON.stringify(internalError);
+    let isFailing = false;
+    await page.route('**/api/v2/warehouses/default/backends?*', async (route) => {
       await release.promise;
-      await route.continue();
+      if (!isFailing) return route.continue();
+      return route.fulfill({ status: 500, contentType: 'application/json', body });
     });
     await page.getByRole('link', { name: 'Warehouses' }).click();
     await page.getByRole('link', { name: /^default/ }).click();
     await page.getByText('Reading the backends').first().waitFor();
     release.resolve();
-    await page.unroute(list);
     await page.getByRole('button', { name: 'Disable' }).click();
     const dialog = page.getByRole('dialog', { name: 'Disable embedded?' });
     await dialog.getByText('No other backend has its tablets available').waitFor();
-    const body = JSON.stringify(internalError);
-    await page.route(list, (route) => route.fulfill({ status: 500, contentType: 'application/json', body }));
+    isFailing = true;
     await page.getByText('The backends could not be listed').waitFor();
     await dialog.getByRole('button', { name: 'Disable backend' }).click();
     await dialog.waitFor({ state: 'detached' });
-    await page.unroute(list);
+    isFailing = false;
     await page.getByText('Disabled', { exact: true }).waitFor();
     await consolePage.photograph('backend_disabled');
     await page.getByRole('button', { name: 'Enable' }).click();
