@@ -136,7 +136,15 @@ class Loads {
         ...call,
         sql: `CREATE TABLE ${into} (${columns.join(', ')}, ${quoteIdentifier(loadColumn)} UInt64) ENGINE = MergeTree ORDER BY tuple()`,
       });
-      const rowsRejected = await stageFile(server, work, plan, { into, number: '0', ...options });
+      const place: StagingPlace = {
+        into,
+        number: '0',
+        async renewed() {
+          await server.text({ ...call, sql: `TRUNCATE TABLE ${into}` });
+          return place;
+        },
+      };
+      const rowsRejected = await stageFile(server, work, plan, { ...place, ...options });
       const [counted] = await server.rows<{ n: string }>({
         ...call,
         sql: `SELECT toString(count()) AS n FROM ${into}`,
@@ -183,15 +191,17 @@ function requireExactNulls(parquet: readonly ParquetColumn[], mapped: readonly M
 interface StageOptions extends WorkOptions, StagingPlace {}
 
 /** @returns the number of rejected rows. */
-async function stageFile(server: ClickHouseServer, work: FileLoad, plan: Plan, options: StageOptions): Promise<number> {
+async function stageFile(server: ClickHouseServer, work: FileLoad, plan: Plan, given: StageOptions): Promise<number> {
+  let options = given;
   let refused: unknown;
-  for (const statement of plan.native ? nativeStatements(plan, plan.native, options) : []) {
+  for (const statement of plan.native ? nativeStatements(plan, plan.native) : []) {
     try {
       await stageNative(server, plan, statement, options);
       return 0;
     } catch (error) {
       if (!(serverFailure(error) instanceof ClickHouseError)) throw error;
-      await server.text({ timeoutMs: loadTimeoutMs, signal: options.signal, sql: `TRUNCATE TABLE ${options.into}` });
+      // The rows before the one that was refused may be stored, on any server.
+      options = { ...options, ...(await options.renewed()) };
       refused = error;
     }
   }
@@ -201,7 +211,7 @@ async function stageFile(server: ClickHouseServer, work: FileLoad, plan: Plan, o
 const insertText = (
   mapped: readonly MappedColumn[],
   { values, from }: { readonly values: readonly string[]; readonly from: string },
-  { into, number }: StageOptions,
+  { into, number }: StagingPlace,
   check: string,
 ): string => {
   const names = mapped.map(({ column }) => quoteIdentifier(column.name));
@@ -209,33 +219,29 @@ const insertText = (
 };
 
 interface NativeStatement {
-  readonly sql: string;
+  readonly sqlFor: (place: StagingPlace) => string;
   readonly settings: NativeSource['settings'];
 }
 
 /** The statements that read the file, each of which refuses a file that it would not read as it is meant: the fastest one first. */
-function nativeStatements(
-  { shape, mapped, isProved }: Plan,
-  native: NativeSource,
-  options: StageOptions,
-): NativeStatement[] {
+function nativeStatements({ shape, mapped, isProved }: Plan, native: NativeSource): NativeStatement[] {
   const { from, raws, format, settings } = native;
-  const statement = (values: readonly string[], source: string, check: string) =>
-    `${insertText(mapped, { values, from: source }, options, check)} FORMAT ${format}`;
+  const statement = (values: readonly string[], source: string, check: string) => (place: StagingPlace) =>
+    `${insertText(mapped, { values, from: source }, place, check)} FORMAT ${format}`;
   const sql = rowSql(shape, mapped, raws, { source: from, isJsonChecked: false });
-  if (isProved) return [{ sql: statement(provedValuesOf(sql, raws), sql.from, '0'), settings }];
+  if (isProved) return [{ sqlFor: statement(provedValuesOf(sql, raws), sql.from, '0'), settings }];
   const all = statement(valuesOf(sql), sql.from, `throwIf((${faultCount(sql)}) > 0)`);
   const usual = usualRow(shape, mapped, raws);
   return [
     ...(usual
       ? [
           {
-            sql: statement(usual.values, from, `throwIf(ifNull(${usual.fault}, 1))`),
+            sqlFor: statement(usual.values, from, `throwIf(ifNull(${usual.fault}, 1))`),
             settings: { ...settings, ...usualSettings },
           },
         ]
       : []),
-    { sql: all, settings },
+    { sqlFor: all, settings },
   ];
 }
 
@@ -254,9 +260,10 @@ const valuesOf = ({ columns }: RowSql): readonly string[] => columns.map(({ valu
 async function stageNative(
   server: ClickHouseServer,
   { shape }: Plan,
-  { sql, settings }: NativeStatement,
-  { signal, progress }: StageOptions,
+  { sqlFor, settings }: NativeStatement,
+  { signal, progress, ...place }: StageOptions,
 ): Promise<void> {
+  const sql = sqlFor(place);
   await withNativeData(shape, progress && ((fraction) => progress(fraction * readingPart)), (data) =>
     server.text({ sql, settings, data, timeoutMs: loadTimeoutMs, isOfCaller: true, signal }),
   );

@@ -19,6 +19,10 @@ const settingsPattern = /^SETTINGS /m;
 export const unmergedSettings =
   'max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, ' +
   'parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000, max_parts_in_total = 1000000';
+/** The rows of one statement come in several blocks, of which the server would store equal ones once. */
+const stagingSettings = `replicated_deduplication_window = 0, ${unmergedSettings}`;
+/** That of the table, which follows those. */
+const windowOfTable = /, replicated_deduplication_window = \d+/;
 const callMs = 10_000;
 /** For a replica to take over a whole load. A server waits for as long as it waits for an answer. */
 const syncSeconds = 120;
@@ -76,8 +80,9 @@ async function definitionOf(
     .replace(hiddenColumn, `$1\`_load\` UInt64 DEFAULT ${number}`)
     // Of its own, which is never used again, and of which the last replica that is dropped leaves nothing.
     .replace(enginePattern, `ENGINE = $1('/tabularium/staging/${staging}-{shard}', '{replica}'`)
-    .replace(settingsPattern, `SETTINGS ${unmergedSettings}, `);
-  const parts = [`\`_load\` UInt64 DEFAULT ${number}`, `/staging/${staging}-{shard}'`, `SETTINGS ${unmergedSettings}`];
+    .replace(settingsPattern, `SETTINGS ${stagingSettings}, `)
+    .replace(windowOfTable, '');
+  const parts = [`\`_load\` UInt64 DEFAULT ${number}`, `/staging/${staging}-{shard}'`, `SETTINGS ${stagingSettings}`];
   if (!parts.every((part) => body.includes(part)))
     throw new Error('a table of rows has a definition of another product');
   return `CREATE TABLE IF NOT EXISTS ${staged(staging)}${body}`;

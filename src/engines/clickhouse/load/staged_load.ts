@@ -17,6 +17,8 @@ export interface StagingPlace {
   readonly into: string;
   /** The value of its column `loadColumn`. */
   readonly number: string;
+  /** Another one, which is empty: what a statement that has failed did store, or still stores, stays behind. */
+  readonly renewed: () => Promise<StagingPlace>;
 }
 
 export interface StagedLoadOptions {
@@ -38,13 +40,26 @@ export async function loadStaged(
 ): Promise<number> {
   const { cluster } = context;
   const { database, table: distributed, localTable } = namesOf({ ...table, catalog: table.catalog.name });
-  const staging = stagingName(step, randomUUID());
-  const load: StagedLoad = { staging, database, localTable, mode: mode === 'replace' ? 'replace' : 'append' };
+  const newLoad = (): StagedLoad => ({
+    staging: stagingName(step, randomUUID()),
+    database,
+    localTable,
+    mode: mode === 'replace' ? 'replace' : 'append',
+  });
+  let load = newLoad();
   const number = loadNumber(step);
+  const newPlace = async (): Promise<StagingPlace> => ({
+    into: await createStaging(cluster, server, { load, table: distributed, number }, signal),
+    number,
+    renewed: async () => {
+      await context.endedStaging.drop(load.staging);
+      load = newLoad();
+      return newPlace();
+    },
+  });
   let isRecorded = false;
   try {
-    const into = await createStaging(cluster, server, { load, table: distributed, number }, signal);
-    await stage({ into, number });
+    await stage(await newPlace());
     const { rowCount } = await sizeOfStaged(cluster, load, signal);
     check?.(rowCount);
     // What an interrupted write has begun is not to be completed when its rows have been replaced.
@@ -56,7 +71,7 @@ export async function loadStaged(
     return rowCount;
   } catch (error) {
     if (!isRecorded) {
-      await context.endedStaging.drop(staging);
+      await context.endedStaging.drop(load.staging);
       throw error;
     }
     // The load counts, or may: its repetition says so.

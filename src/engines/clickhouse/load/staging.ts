@@ -60,6 +60,11 @@ export async function createStaging(
         ...call,
         sql: `ALTER TABLE ${staged(load.staging)} MODIFY COLUMN ${column} UInt64 DEFAULT ${number}`,
       });
+      // The rows of one statement come in several blocks, of which the server would store equal ones once.
+      await each.text({
+        ...call,
+        sql: `ALTER TABLE ${staged(load.staging)} MODIFY SETTING non_replicated_deduplication_window = 0`,
+      });
     });
     if (cluster.shardCount === 1 && copies.length === 1) return staged(load.staging);
   }
@@ -95,10 +100,12 @@ export async function sizeOfStaged(
   const call = callOf(signal);
   const one = async (server: ClickHouseServer, sql: string) =>
     Number((await server.rows<{ n: string }>({ ...call, sql }))[0]?.n ?? 0);
-  const parts = `active AND database = ${quoteLiteral(internalDatabase)} AND table = ${quoteLiteral(load.staging)}`;
   const size = async (server: ClickHouseServer): Promise<StagedSize> => ({
     rowCount: await one(server, `SELECT toString(count()) AS n FROM ${staged(load.staging)}`),
-    partitions: await one(server, `SELECT toString(uniqExact(partition_id)) AS n FROM system.parts WHERE ${parts}`),
+    partitions: await one(
+      server,
+      `SELECT toString(uniqExact(partition_id)) AS n FROM system.parts WHERE ${partsOf(load.staging)}`,
+    ),
   });
   const sizes = await (cluster.isReplicated ? onStaged(cluster, load, size) : cluster.onEachShard(size));
   return {
@@ -123,16 +130,26 @@ export async function publish(
     await onStaged(cluster, load, async (server, shard) => {
       // Another replica may have been published on, of which this one has not heard yet.
       if (isRepeated) await takeOverPublished(server, load);
-      if (load.mode === 'replace') await withClaims(cluster, load, { server, shard }, work);
+      const needsClaims = load.mode === 'replace' || (await hasEqualParts(server, load));
+      if (needsClaims) await withClaims(cluster, load, { server, shard }, work);
       else await work(server);
       await takeOver(cluster, load, { from: server, shard });
     });
   else await cluster.onEach((server) => withClaim(server, load.staging, work), { isBegunWork: isRepeated });
 }
 
+/** Of equal parts, a table recognizes only one that was attached before. */
+async function hasEqualParts(server: ClickHouseServer, { staging }: StagedLoad): Promise<boolean> {
+  const sql = `SELECT 1 AS found FROM system.parts WHERE ${partsOf(staging)} GROUP BY partition_id, hash_of_all_files HAVING count() > 1 LIMIT 1`;
+  return (await server.rows({ ...callOf(), sql })).length > 0;
+}
+
+const partsOf = (staging: string): string =>
+  `active AND database = ${quoteLiteral(internalDatabase)} AND table = ${quoteLiteral(staging)}`;
+
 /**
- * Whichever replica an earlier attempt has worked on, what it has sent to drop or to replace partitions does nothing if it arrives now. Parts that
- * it has sent to attach are known to be there.
+ * Whichever replica an earlier attempt has worked on, what it has sent to drop or to replace partitions, or to attach equal parts, does nothing if it
+ * arrives now. Other parts that it has sent to attach are known to be there.
  */
 async function withClaims(
   cluster: ClickHouseCluster,

@@ -1,6 +1,11 @@
-// The staging tables of a write during which a replica is lost: the other servers lose them at once, and the replica when it is back.
+// The staging tables of a write have all rows of the statement that succeeded, and no others. If a replica is lost meanwhile, the other servers lose them
+// at once, and the replica when it is back.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
+import { admissionRequest } from '../../../admission_request.ts';
 import { openEngine, rowsOf } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
@@ -8,6 +13,8 @@ import { startCuttingProxy } from '../ring/cutting_proxy.ts';
 import { clusterName, missingOldestVersion, type RingServer, startReplicatedRing } from './replicated_ring.ts';
 
 const clearedMs = 60_000;
+/** In several blocks. */
+const manyRows = 6_000_000;
 const publishing = /ALTER TABLE .* ATTACH PARTITION/;
 
 describe('staging tables', { skip: missingOldestVersion }, async () => {
@@ -25,6 +32,31 @@ describe('staging tables', { skip: missingOldestVersion }, async () => {
     const body = `SELECT name FROM system.tables WHERE database = '_tabularium' AND startsWith(name, 'load_') FORMAT TSV`;
     return (await fetch(url, { method: 'POST', body })).text();
   }
+
+  test('have equal rows as often as they were selected', async () => {
+    await world.table('selected', { a: 'INT' });
+    const { rowCount } = await world.run(`INSERT INTO selected SELECT 7 FROM numbers(${manyRows})`);
+    assert.deepEqual([rowCount, await rowsOf(world, 'SELECT count(*) FROM selected')], [manyRows, [[manyRows]]]);
+  });
+
+  test('have the rows of a file once, although a first statement has failed at the last of them', async () => {
+    const { catalog, database } = world;
+    const path = join(world.spool, `${randomUUID()}.csv`);
+    // The first statement expects texts in their usual forms.
+    writeFileSync(path, `a\n${'7\n'.repeat(manyRows - 1)}Infinity\n`);
+    const work = {
+      table: { catalog, database, table: 'loaded' },
+      definition: await world.table('loaded', { a: 'DOUBLE' }),
+      file: { path, format: 'csv', csv: { header: true } },
+      mode: 'append',
+      errorsMax: 0,
+      dryRun: false,
+      rejectsPath: join(world.spool, 'rejects'),
+      step: randomUUID(),
+    } as const;
+    const { rowsLoaded } = await world.engine.load(work, { ...admissionRequest, signal: new AbortController().signal });
+    assert.deepEqual([rowsLoaded, await rowsOf(world, 'SELECT count(*) FROM loaded')], [manyRows, [[manyRows]]]);
+  });
 
   test('are removed where they can be, and from a replica that was lost when it is back', async () => {
     await world.table('t', { a: 'INT' });
