@@ -3,9 +3,16 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import type { TableDefinition } from '../../../src/model/records.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { Failure } from '../../../src/standard/failure.ts';
-import { definitionOf, type EngineWorld, failureOf, openEngine } from '../../conformance/engine/engine_world.ts';
+import {
+  definitionOf,
+  type EngineWorld,
+  failureOf,
+  openEngine,
+  rowsOf,
+} from '../../conformance/engine/engine_world.ts';
 import { eventually } from '../../deadline.ts';
 import { accessTo, engineOn } from './engine.ts';
 import { type CuttingProxy, startCuttingProxy } from './ring/cutting_proxy.ts';
@@ -178,6 +185,32 @@ describe('a mutation that does not come to its end', { skip: missingRing }, () =
     const stored = all.reduce((sum, text) => sum + Number(text.split('\t')[0]), 0);
     assert.equal(stored, rows.length);
   });
+
+  const computed = { name: 'c', type: { kind: 'UUID' }, nullable: true, defaultValue: 'generateUUIDv4()' } as const;
+  const spread = { ...definition, columns: [...definition.columns, computed] };
+  const added = { ...definition, columns: [...definition.columns, { ...computed, defaultValue: 'NULL' }] };
+  const cases: readonly (readonly [string, TableDefinition, TableDefinition?])[] = [
+    ['their shard follows from a default, beside other columns', spread],
+    ['their shard follows from a default', { ...spread, distribution: { by: ['c'], buckets: 1 } }],
+    ['a column was added meanwhile', definition, added],
+  ];
+  for (const [what, stored, to] of cases)
+    test(`rows that are repeated after a refusal are stored once, although ${what}`, async () => {
+      const { catalog, database } = world;
+      const ref = { catalog, database, table: `${table} again` };
+      ({ table } = ref);
+      await world.change({ kind: 'createTable', table: ref, definition: stored });
+      await ask(second(), `ALTER TABLE ${local()} ADD CONSTRAINT "length of b" CHECK length(b) < 2`);
+      const batch = rowReader(definition.columns).read(Array.from({ length: 30 }, (_, n) => [n, 'new']));
+      const insert = (as: TableDefinition) =>
+        world.engine.insertRows(ref, batch, { signal, definition: as, steps: [{ step, rowCount: batch.rowCount }] });
+      await failureOf(insert(stored));
+      await ask(second(), `ALTER TABLE ${local()} DROP CONSTRAINT "length of b"`);
+      if (to) await world.change({ kind: 'alterTable', table: ref, from: stored, to, renamedColumns: {} });
+      assert.equal(await insert(to ?? stored), batch.rowCount);
+      const counts = await rowsOf(world, `SELECT count(*), count(DISTINCT a) FROM "${table}"`);
+      assert.deepEqual(counts, [[batch.rowCount, batch.rowCount]]);
+    });
 
   test('rows that were refused, and then begun again, are stored although nobody repeats them any more', async () => {
     await ask(second(), `ALTER TABLE ${local()} ADD CONSTRAINT "length of b" CHECK length(b) < 2`);

@@ -9,7 +9,7 @@ import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import type { ChangeOn } from './change_on.ts';
 import { distribute } from './distribute.ts';
-import type { ServerColumn, ServerTables } from './server_tables.ts';
+import type { ServerColumn, ServerTables, TablePlace } from './server_tables.ts';
 import { columnSql, constraintsOf, sortingKey } from './table_sql.ts';
 import { bindDependents, followSources } from './views.ts';
 
@@ -61,8 +61,18 @@ export async function alterTable(on: ChangeOn, change: Alteration): Promise<void
     );
   }
   await takeOverChanges(on.cluster, place);
-  await distribute(on, change.table, change.to);
+  await distribute(on, change.table, change.to, await retainedKey(on, { database, table }, change));
   await followSources(on, views);
+}
+
+/** By which rows are spread now, so that a repeated insert meets the same shards; undefined if a column is dropped or renamed that may be in the key. */
+async function retainedKey(on: ChangeOn, place: TablePlace, { from, to }: Alteration): Promise<string | undefined> {
+  if (!from.columns.every(({ name }) => to.columns.some((column) => column.name === name))) return undefined;
+  let key: string | undefined;
+  await on.onEachCopy(async (tables) => {
+    key ??= await tables.shardingKey(place);
+  });
+  return key;
 }
 
 const renamed = ({ renamedColumns }: Alteration, name: string): string =>

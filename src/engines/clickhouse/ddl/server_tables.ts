@@ -183,6 +183,14 @@ export class ServerTables {
       signal: this.#signal,
     });
 
+  /** That of a Distributed table; undefined if there is none. */
+  async shardingKey({ database, table }: TablePlace): Promise<string | undefined> {
+    const sql =
+      'SELECT engine_full AS engine FROM system.tables WHERE database = {database:String} AND name = {table:String}';
+    const [row] = await this.rows<{ engine: string }>(sql, { database: escaped(database), table: escaped(table) });
+    return row && parseDistributed(row.engine)?.key;
+  }
+
   /** Lets the Distributed tables of a database read from it: they name the one that it was. */
   async redistribute(cluster: string, database: string, localOf: (table: string) => string): Promise<void> {
     for (const { name, engineFull } of await this.tables(database)) {

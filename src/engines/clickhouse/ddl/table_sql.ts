@@ -56,14 +56,18 @@ function keyColumns({ columns }: TableDefinition, keys: readonly string[]): read
 export const sortingKey = (definition: TableDefinition): readonly string[] =>
   keyColumns(definition, definition.orderBy.length > 0 ? definition.orderBy : definition.primaryKey);
 
-/**
- * A number from the columns by which rows are spread; the same for the same row, so that a repeated insert meets the same shards. Of the bytes of
- * their values: servers of 24.8 cannot hash a tuple that contains a null.
- */
-export function shardingKey({ columns, distribution, primaryKey }: TableDefinition): string {
+/** The columns by which rows are spread over the shards. */
+export function shardingColumns({ columns, distribution, primaryKey }: TableDefinition): readonly string[] {
   const by = distribution.by.length > 0 ? distribution.by : primaryKey;
-  return `sipHash64(formatRow('RowBinary', ${names(by.length > 0 ? by : columns.map(({ name }) => name))}))`;
+  return by.length > 0 ? by : columns.map(({ name }) => name);
 }
+
+/**
+ * A number from those columns; the same for the same row, so that a repeated insert meets the same shards. Of the bytes of their values: servers of
+ * 24.8 cannot hash a tuple that contains a null.
+ */
+export const shardingKey = (definition: TableDefinition): string =>
+  `sipHash64(formatRow('RowBinary', ${names(shardingColumns(definition))}))`;
 
 /** An id that is the same for all attempts of a step, and never used again. */
 function tableUuid(step: string): string {

@@ -18,6 +18,7 @@ import { recordedWrite, stepsOf, type WriteSteps } from '../steps/recorded_write
 import { readsFloatsExactly } from '../types/read_values.ts';
 import { rowsText } from '../types/row_text.ts';
 import { blockSettings } from './block_settings.ts';
+import { haveComputedPlaces } from './computed_places.ts';
 import { insertBlock, type RowsBlock, toViolation } from './insert_block.ts';
 import { changedCodes, isCompleted, type StoredBlock } from './pending_steps.ts';
 import { publishStaged } from './staged_rows.ts';
@@ -32,12 +33,13 @@ export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'ins
       // From here on it is not cancelled: a part of the shards may have the rows.
       const names = steps.map(({ step }) => step);
       const attempt = names.length === 0 ? undefined : await context.steps.begin(table.catalog, names);
+      const isPlaceComputed = haveComputedPlaces(context.cluster, definition, batch);
       // A server that is killed may have stored the rows of some partitions only.
-      const isInParts = batch.rowCount > 1 && definition.partitionBy.length > 0;
+      const isInParts = definition.partitionBy.length > 0 && (batch.rowCount > 1 || isPlaceComputed);
       const recorded = stepsOf(context, steps, { rowCount: batch.rowCount, attempt, isInParts });
       const inserted =
         recorded.steps.length > 0
-          ? insertOnce(context, table.catalog, block, batch, recorded)
+          ? insertOnce(context, table.catalog, block, { batch, recorded, isPlaceComputed })
           : insertBlock(context, { ...block, token: randomUUID() });
       await inserted.catch((error: unknown) => {
         throw isChangedMeanwhile(error) ? changedMeanwhile(context, error) : error;
@@ -58,6 +60,13 @@ function changedMeanwhile({ cluster }: WarehouseContext, cause: ClickHouseError)
 
 type Block = Omit<RowsBlock, 'token'>;
 
+interface Insert {
+  readonly batch: RowsBatch;
+  readonly recorded: WriteSteps;
+  /** See `haveComputedPlaces`. */
+  readonly isPlaceComputed: boolean;
+}
+
 function blockOf({ cluster }: WarehouseContext, { catalog, database, table }: TableRef, batch: RowsBatch): Block {
   const exactFloats = cluster.members().every(({ server }) => readsFloatsExactly(server.version));
   return {
@@ -72,8 +81,7 @@ async function insertOnce(
   context: WarehouseContext,
   catalog: CatalogRef,
   block: Block,
-  batch: RowsBatch,
-  recorded: WriteSteps,
+  { batch, recorded, isPlaceComputed }: Insert,
 ): Promise<void> {
   const { steps } = recorded;
   const found = await context.steps.find(
@@ -89,7 +97,7 @@ async function insertOnce(
     return;
   }
   const token = tokenOf(steps);
-  if (isSmall(batch)) {
+  if (isSmall(batch) && !isPlaceComputed) {
     const payload: StoredBlock = { ...block, data: Buffer.from(block.data).toString('base64') };
     const write = { ...recorded, batch: token, payload };
     return recordedWrite(context, catalog, write, () => insertBlock(context, { ...block, token }, { catalog, steps }));
@@ -98,8 +106,9 @@ async function insertOnce(
 }
 
 /**
- * Too many rows for a record: they are staged, so that none of the servers has them before all of them can be given them, and so that their
- * record can name them. A server remembers the token of an insert for a while, and another table than the one that it was for never knew it.
+ * Too many rows for a record, or rows whose places are computed once: they are staged, so that none of the servers has them before all of them can be
+ * given them, and so that their record can name them. A server remembers the token of an insert for a while, and another table than the one that it
+ * was for never knew it.
  */
 async function insertStaged(
   context: WarehouseContext,
