@@ -12,6 +12,7 @@ import {
   failureOf,
   openEngine,
   rowsOf,
+  spec,
 } from '../../conformance/engine/engine_world.ts';
 import { eventually } from '../../deadline.ts';
 import { accessTo, engineOn } from './engine.ts';
@@ -140,6 +141,20 @@ describe('an insert of many rows that is interrupted', { skip: missingRing }, ()
       assert.deepEqual(await counted(), [[count, count]]);
       assert.ok(await isRecorded(world.catalog));
     });
+
+  test('one that a server does not carry out in time has failed, and nobody has cancelled it', async () => {
+    const limits = { ...spec, engine: 'clickhouse' };
+    const released = Promise.withResolvers<void>();
+    proxy.holdOnce(/INSERT INTO `_tabularium`\.`load_/, () => released.promise);
+    await world.engine.configure({ ...limits, statementTimeoutSeconds: 1 });
+    try {
+      await assert.rejects(insert(), { code: 'WAREHOUSE_FAILED', outcome: 'notApplied' });
+    } finally {
+      await world.engine.configure(limits);
+      released.resolve();
+    }
+    assert.deepEqual(await counted(), [[0, 0]]);
+  });
 
   for (const [what, change, expected] of [
     ['a deletion of some of its rows', () => world.run(`DELETE FROM "${table.table}" WHERE a >= 100`), 100],

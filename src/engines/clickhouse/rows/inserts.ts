@@ -8,7 +8,7 @@ import { isSmall } from '../../grouped_inserts.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
 import type { CatalogRef, TableRef } from '../../port/refs.ts';
 import type { InsertStep, RowsBatch } from '../../port/rows.ts';
-import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import { ClickHouseError, lateFailure, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
 import { createStaging, loadNumber, type StagedLoad, sizeOfStaged, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
@@ -120,20 +120,23 @@ async function insertStaged(
   const [attempt, token] = [randomUUID(), tokenOf(recorded.steps)];
   const [staging, number] = [stagingName(token, attempt), loadNumber(token)];
   const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
-  const signal = AbortSignal.timeout(spec.statementTimeoutSeconds * 1000);
+  const timeoutMs = spec.statementTimeoutSeconds * 1000;
+  const signal = AbortSignal.timeout(timeoutMs);
   try {
     await cluster.onAny(async (server) => {
       const into = await createStaging(cluster, server, { load, table: names.table, number }, signal);
       const sql = `INSERT INTO ${into} (${columns.map(quoteIdentifier).join(', ')}) ${reading ?? ''} FORMAT ${format}`;
       const settings = blockSettings(token);
-      await server.text({ sql, data, settings, timeoutMs: spec.statementTimeoutSeconds * 1000, signal });
+      await server.text({ sql, data, settings, timeoutMs, signal });
     });
     const stored = await sizeOfStaged(cluster, load, signal);
     if (stored.rowCount !== rowCount)
       throw new Failure('WAREHOUSE_FAILED', 'a server of the warehouse has not stored all rows; nothing was inserted');
   } catch (error) {
+    // Nobody has cancelled it.
+    const failure = signal.aborted ? lateFailure(timeoutMs) : toViolation(serverFailure(error), 'nothing was inserted');
     await context.endedStaging.drop(staging);
-    throw withOutcome(toViolation(serverFailure(error), 'nothing was inserted'), 'notApplied');
+    throw withOutcome(failure, 'notApplied');
   }
   await publishStaged(context, catalog, { load, number }, recorded);
 }
