@@ -17,12 +17,13 @@ import type {
   CountedReplicas,
   OnAnyOptions,
   OnEachOptions,
+  StoredNames,
   TakeOverOptions,
 } from '../connection/server.ts';
 import type { OwnsDatabase } from '../owned_databases.ts';
 import { AlteredTables } from './altered_tables.ts';
 import { CatchUp, type CatchUpOptions } from './catch_up.ts';
-import { countedReplicas } from './counted_replicas.ts';
+import { countedReplicas, mayHaveOtherTable, uncountedOf } from './counted_replicas.ts';
 import { CachedCredentials } from './credentials.ts';
 import { DisabledReplicas } from './disabled_replicas.ts';
 import { Health } from './health.ts';
@@ -243,6 +244,13 @@ export class Cluster implements ClickHouseCluster {
   countedReplicas({ name }: Pick<ClickHouseServer, 'name'>): CountedReplicas | undefined {
     if (!this.isReplicated || this.shardCount <= 1) return undefined;
     return countedReplicas(this.members(), this.member(name));
+  }
+
+  /** Whether rows that are inserted through the Distributed table may be given to another table of its name, on a server that does not count. */
+  async mayPickOtherTable(names: StoredNames): Promise<boolean> {
+    const uncounted = this.isReplicated && this.shardCount > 1 ? uncountedOf(this.members()) : [];
+    if (uncounted.length === 0) return false;
+    return this.onAny((server) => mayHaveOtherTable(server, names, uncounted), { isWhole: true });
   }
 
   requireAllCopies(): void {

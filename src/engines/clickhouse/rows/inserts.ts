@@ -97,7 +97,7 @@ async function insertOnce(
     return;
   }
   const token = tokenOf(steps);
-  if (isSmall(batch) && !isPlaceComputed) {
+  if (isSmall(batch) && !isPlaceComputed && !(await mayPickOtherTable(context, block))) {
     const payload: StoredBlock = { ...block, data: Buffer.from(block.data).toString('base64') };
     const write = { ...recorded, batch: token, payload };
     return recordedWrite(context, catalog, write, () => insertBlock(context, { ...block, token }, { catalog, steps }));
@@ -105,10 +105,19 @@ async function insertOnce(
   return insertStaged(context, catalog, block, recorded);
 }
 
+/** See `Cluster.mayPickOtherTable`. Nothing is inserted yet. */
+async function mayPickOtherTable({ cluster }: WarehouseContext, { names }: Block): Promise<boolean> {
+  try {
+    return await cluster.mayPickOtherTable(names);
+  } catch (error) {
+    throw withOutcome(serverFailure(error), 'notApplied');
+  }
+}
+
 /**
- * Too many rows for a record, or rows whose places are computed once: they are staged, so that none of the servers has them before all of them can be
- * given them, and so that their record can name them. A server remembers the token of an insert for a while, and another table than the one that it
- * was for never knew it.
+ * Too many rows for a record, rows whose places are computed once, or that a server which does not count could be given for another table: they are
+ * staged, so that none of the servers has them before all of them can be given them, and so that their record can name them. Servers that do not
+ * count have no staging table. A server remembers the token of an insert for a while, and another table than the one that it was for never knew it.
  */
 async function insertStaged(
   context: WarehouseContext,

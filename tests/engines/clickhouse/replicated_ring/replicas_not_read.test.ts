@@ -12,6 +12,8 @@ import { qualifiedName } from '../../../../src/engines/clickhouse/sql/identifier
 import { rowsOfParquet } from '../../../../src/engines/data_files/parquet_footer.ts';
 import type { ClusterAccess } from '../../../../src/engines/port/engine.ts';
 import { rowReader } from '../../../../src/query/rows/row_validation.ts';
+import { codes } from '../../../../src/standard/codes.ts';
+import { Failure } from '../../../../src/standard/failure.ts';
 import { definitionOf, type EngineWorld, openEngine, rowsOf } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { start, type TestServer } from '../../../server.ts';
@@ -31,6 +33,18 @@ const readsMax = 4;
 const timeoutMs = 5000;
 const { signal } = new AbortController();
 
+/** It owns none of the tables. */
+async function openCluster(access: ClusterAccess): Promise<Cluster> {
+  const owns = async () => () => false;
+  const cluster = new Cluster(access, { hosts: undefined, owns, completeLeft: async () => 0 });
+  await cluster.open();
+  return cluster;
+}
+
+function requireUnavailable(error: unknown): void {
+  if (!(error instanceof Failure) || codes[error.code].status !== 503) throw error;
+}
+
 function rethrowUnlessUncounted(error: unknown): void {
   if (!isUncounted(error)) throw error;
 }
@@ -45,11 +59,8 @@ describe('replicas that do not count', { skip: missingOldestVersion }, () => {
   });
 
   test('a server that picks one is not asked again before the others', async () => {
-    const owns = async () => () => false;
-    const options = { hosts: undefined, owns, completeLeft: async () => 0 };
-    const cluster = new Cluster(accessTo(ring.servers, clusterName), options);
+    const cluster = await openCluster(accessTo(ring.servers, clusterName));
     try {
-      await cluster.open();
       await eventually('all servers are available', () => cluster.members().every(({ isAvailable }) => isAvailable));
       for (let round = 0; round < 2; round++)
         for (const change of ['', 'DROP DATABASE IF EXISTS not_there']) {
@@ -122,6 +133,20 @@ describe('replicas that do not count', { skip: missingOldestVersion }, () => {
       await world.engine.insertRows(tableRef('t'), batch, { signal, definition, steps: [] });
       inserted++;
     };
+    /** What another process finds of these tables. */
+    const mayPickOther = async (...tables: readonly string[]) => {
+      const cluster = await openCluster({ ...all, backends: () => backends() });
+      try {
+        await eventually(
+          'three replicas count',
+          () => cluster.members().filter(({ isAvailable }) => isAvailable).length === 3,
+        );
+        const namesOfTable = (table: string) => namesOf({ ...tableRef(table), catalog: world.catalog.name });
+        return await Promise.all(tables.map((table) => cluster.mayPickOtherTable(namesOfTable(table))));
+      } finally {
+        await cluster.close();
+      }
+    };
     const requireCurrent = async () => {
       for (const [sql, expected] of Object.entries(reads))
         for (let n = 0; n < readsMax; n++) assert.deepEqual(await rowsOf(world, sql), expected(inserted), sql);
@@ -188,6 +213,43 @@ describe('replicas that do not count', { skip: missingOldestVersion }, () => {
 
     test('one that is not registered is not read', () =>
       without(async () => (await all.backends()).filter(({ name }) => name !== 'node1'), requireCurrent));
+
+    test('one that may have another table of the name is not given rows', async () => {
+      const insert = (value: number) =>
+        world.engine.insertRows(tableRef('again'), rowReader(columns).read([[value]]), {
+          signal,
+          definition,
+          steps: [],
+        });
+      const acknowledged: number[] = [];
+      await world.table('again', { id: 'BIGINT' });
+      const server = world.engine.servers?.identityOf('node1');
+      // The other servers reach it, and this product does not.
+      const away = { location: 'http://127.0.0.1:1', disabled: true, server };
+      await registered(async () =>
+        (await all.backends()).map((backend) => (backend.name === 'node1' ? { ...backend, ...away } : backend)),
+      );
+      try {
+        await world.change({ kind: 'dropTable', table: tableRef('again') });
+        await world.table('again', { id: 'BIGINT' });
+        assert.deepEqual(await mayPickOther('t', 'again'), [false, true]);
+        for (let value = 0; value < 4; value++) {
+          await insert(value);
+          acknowledged.push(value);
+        }
+        await ring.servers[1]?.kill();
+        for (let value = 4; value < 12; value++)
+          await insert(value).then(() => acknowledged.push(value), requireUnavailable);
+        await ring.servers[1]?.start();
+      } finally {
+        await registered(all.backends);
+        await allAreAvailable();
+      }
+      assert.deepEqual(
+        await rowsOf(world, 'SELECT id FROM again ORDER BY id'),
+        acknowledged.map((value) => [value]),
+      );
+    });
 
     test('one that has not taken over an acknowledged insert is not read until it has', async () => {
       await pulling('STOP');
