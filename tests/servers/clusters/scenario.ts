@@ -64,6 +64,18 @@ export const scenarioOn = (kind: 'shards' | 'copies'): void =>
       });
     });
 
+    test('an UPDATE computes values that differ from server to server only where rows have no copies', async () => {
+      for (const [sql, name] of [
+        ['UPDATE orders SET note = toString(NOW()) WHERE id = -1', 'NOW'],
+        ["UPDATE orders SET note = 'x' WHERE id = -1 - rand()", 'rand'],
+        ['DELETE FROM orders WHERE id < 0 AND toString(generateUUIDv4()) = note', 'generateUUIDv4'],
+      ] as const) {
+        const reply = await query(sql);
+        if (kind === 'shards') reply.is(200, '0', { rowCount: 0 });
+        else assert.match(reply.is(400, 'SQL_NOT_SUPPORTED').message, new RegExp(`cannot use ${name} `));
+      }
+    });
+
     test('it is backed up with its views, by a server that has the store alone, and restored', async () => {
       (await server.put(`${shop}/views/few`, { sql: 'SELECT id FROM orders WHERE id < 10' })).is(201);
       const from = { path: backups };

@@ -1,5 +1,6 @@
 // Statements and fragments of callers before they run: what they read and write, their columns, and the objects that they define.
 
+import { Failure } from '../../../standard/failure.ts';
 import { Admission, type AdmissionLimits } from '../../admission.ts';
 import type { EngineWarehouse } from '../../port/engine.ts';
 import type { TableRef } from '../../port/refs.ts';
@@ -150,7 +151,7 @@ async function bindOn(
 async function writeOf(
   server: ClickHouseServer,
   context: WarehouseContext,
-  { shape, rewritten, target, tokens }: ReadStatement,
+  { shape, rewritten, target, tokens, varyingFunctions }: ReadStatement,
   options: CallOptions,
 ): Promise<BoundWrite> {
   if (!target || shape.kind === 'select') throw new Error('the statement writes nothing');
@@ -163,10 +164,23 @@ async function writeOf(
         : rowsQuery(shape.source.rows, columns, rewritten, tokens);
     return { kind: 'insert', table, columns: columns.map(({ name }) => name), query };
   }
+  requireEqualCopies(context, shape.kind, varyingFunctions);
   const where = shape.where ? rewritten.text(shape.where).text : '1';
   if (shape.kind === 'delete') return { kind: 'delete', table, where };
   const set = shape.assignments.map(({ column, value }) => ({ column, value: rewritten.text(value).text }));
   return { kind: 'update', table, set, where };
+}
+
+/** Each server that has a copy of the rows computes the new values, and which rows are changed, itself. */
+function requireEqualCopies(
+  { cluster }: WarehouseContext,
+  kind: 'update' | 'delete',
+  varying: readonly string[],
+): void {
+  const [name] = varying;
+  if (name === undefined || (!cluster.isReplicated && cluster.replicasOfShard === 1)) return;
+  const message = `${kind.toUpperCase()} cannot use ${name} where rows have copies, which would become different; pass the value as a parameter`;
+  throw new Failure('SQL_NOT_SUPPORTED', message);
 }
 
 /** The columns that the rows of an INSERT have. */

@@ -6,6 +6,7 @@ import {
   allowedTableFunctions,
   isAllowedFunction,
   isMembership,
+  isVarying,
   refusedType,
   takesType,
 } from '../sql/function_allowlist.ts';
@@ -15,6 +16,8 @@ export interface NamedInTree {
   readonly tables: readonly string[];
   /** Names without a database at places of tables, which must be those of common table expressions. */
   readonly commonTables: readonly string[];
+  /** Functions that another server computes otherwise, such as `now`. */
+  readonly varyingFunctions: readonly string[];
 }
 
 /** Nothing else can be in a tree. */
@@ -72,6 +75,7 @@ export class TreeReader {
   readonly #tables = new Set<string>();
   readonly #names = new Set<string>();
   readonly #declared = new Set<string>();
+  readonly #varying = new Set<string>();
   /** Names that stand for another name. */
   readonly #aliasedNames = new Set<string>();
   readonly #path: Line[] = [];
@@ -97,7 +101,7 @@ export class TreeReader {
       if (this.#aliasedNames.has(name) || !this.#declared.has(name))
         throw new Failure('SQL_INVALID', `the table ${JSON.stringify(name)} does not exist`, { line: 1, column: 1 });
     }
-    return { tables: [...this.#tables], commonTables: [...this.#names] };
+    return { tables: [...this.#tables], commonTables: [...this.#names], varyingFunctions: [...this.#varying] };
   }
 
   #node(line: Line): void {
@@ -114,6 +118,7 @@ export class TreeReader {
       case 'FUNCTION': {
         const name = attribute(details, 'function_name', /, function_type: |, nulls_action/);
         if (!this.#isOwn && !isAllowedFunction(name)) throw new ForbiddenName(name);
+        if (isVarying(name)) this.#varying.add(name);
         this.#calls.push({ name, depth: line.depth, argumentCount: 0, lastConstant: undefined });
         return;
       }

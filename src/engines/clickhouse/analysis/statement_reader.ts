@@ -43,6 +43,8 @@ export interface ReadStatement {
   /** The query of a SELECT, or what a statement that writes reads, as a query. */
   readonly query: RewrittenText | undefined;
   readonly target: StoredObject | undefined;
+  /** Functions in the text that another server computes otherwise, such as `now`. */
+  readonly varyingFunctions: readonly string[];
   /** The objects that the text names, with how often. */
   readonly named: readonly { readonly object: StoredObject; readonly uses: number }[];
   readonly toFailure: (error: unknown, prefix?: string) => unknown;
@@ -118,7 +120,8 @@ export class StatementReader {
     };
     if (!isKnown) this.#remember(analysis.token, { objects, under, named: [...uses.keys()].map(({ name }) => name) });
     const named = [...uses].map(([object, places]) => ({ object, uses: places.length }));
-    return { tokens, analysis, shape, rewritten, query, target, named, toFailure };
+    const { varyingFunctions = [] } = tree ?? {};
+    return { tokens, analysis, shape, rewritten, query, target, varyingFunctions, named, toFailure };
   }
 
   /** What the analysis with this token was made of; undefined if it is no longer remembered. */

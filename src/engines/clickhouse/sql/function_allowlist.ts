@@ -199,6 +199,15 @@ export const takesType = (name: string): boolean => functionsOfTypes.has(name.to
 const membership: ReadonlySet<string> = new Set(['in', 'notin', 'globalin', 'globalnotin']);
 export const isMembership = (name: string): boolean => membership.has(name.toLowerCase());
 
+const varying: ReadonlySet<string> = new Set(
+  `curdate current_date current_timestamp generateuuidv4 generateuuidv7 localtime localtimestamp now now64 rand rand32 rand64 randbernoulli
+randbinomial randcanonical randchisquared randconstant randexponential randfisherf randlognormal randnegativebinomial randnormal randpoisson
+randstudentt randuniform today utc_timestamp utctimestamp yesterday`.split(/\s+/),
+);
+
+/** Whether another server, or the same one later, computes another value. */
+export const isVarying = (name: string): boolean => varying.has(name.toLowerCase());
+
 export function isAllowedFunction(name: string): boolean {
   const lower = name.toLowerCase();
   if (allowedScalars.has(lower) || syntaxFunctions.has(lower)) return true;
