@@ -1,7 +1,7 @@
 // What can be done with a backend: disable and enable it; of a cluster also register, decommission and remove servers.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Pencil } from 'lucide-react';
-import { useId, useState } from 'react';
+import { type ReactNode, useId, useState } from 'react';
 import { client } from '../app/session.ts';
 import { useRecordAtOpening } from '../forms/record_at_opening.ts';
 import { RecordDialog } from '../forms/record_dialog.tsx';
@@ -82,22 +82,13 @@ interface DisablingProps extends BackendActionsProps {
 }
 
 function Disabling({ warehouse, backend: { backendId }, isLast, onClose }: DisablingProps) {
-  const queryClient = useQueryClient();
-  const disable = useMutation({
-    mutationFn: async () => client.warehouses(warehouse.name).backends(backendId).disable(),
-    onSuccess: onClose,
-    onSettled: () => queryClient.invalidateQueries({ queryKey: ['warehouses'] }),
-  });
   return (
-    <Confirmation
+    <BackendConfirmation
       title={`Disable ${backendId}?`}
       label="Disable backend"
       failedTitle="The backend was not disabled"
-      isOpen
-      isPending={disable.isPending}
-      error={disable.error}
+      call={() => client.warehouses(warehouse.name).backends(backendId).disable()}
       onClose={onClose}
-      onConfirm={() => disable.mutate()}
     >
       <p>
         {isLast
@@ -110,30 +101,50 @@ function Disabling({ warehouse, backend: { backendId }, isLast, onClose }: Disab
           the cluster definition.
         </p>
       )}
-    </Confirmation>
+    </BackendConfirmation>
   );
 }
 
 function Removal({ warehouse, backend: { backendId }, onClose }: Omit<DisablingProps, 'isLast'>) {
+  return (
+    <BackendConfirmation
+      title={`Remove ${backendId}?`}
+      label="Remove backend"
+      failedTitle="The backend was not removed"
+      call={() => client.warehouses(warehouse.name).backends(backendId).delete()}
+      onClose={onClose}
+    >
+      <p>The warehouse no longer uses this server. It has no tables any more, and can be registered again.</p>
+    </BackendConfirmation>
+  );
+}
+
+interface BackendConfirmationProps {
+  readonly title: string;
+  readonly label: string;
+  readonly failedTitle: string;
+  readonly call: () => PromiseLike<unknown>;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+/** Asks before the call, and reads the warehouses again afterwards. */
+function BackendConfirmation({ call, onClose, ...shown }: BackendConfirmationProps) {
   const queryClient = useQueryClient();
-  const remove = useMutation({
-    mutationFn: async () => client.warehouses(warehouse.name).backends(backendId).delete(),
+  const change = useMutation({
+    mutationFn: async () => call(),
     onSuccess: onClose,
     onSettled: () => queryClient.invalidateQueries({ queryKey: ['warehouses'] }),
   });
   return (
     <Confirmation
-      title={`Remove ${backendId}?`}
-      label="Remove backend"
-      failedTitle="The backend was not removed"
+      {...shown}
       isOpen
-      isPending={remove.isPending}
-      error={remove.error}
+      isPending={change.isPending}
+      error={change.error}
       onClose={onClose}
-      onConfirm={() => remove.mutate()}
-    >
-      <p>The warehouse no longer uses this server. It has no tables any more, and can be registered again.</p>
-    </Confirmation>
+      onConfirm={() => change.mutate()}
+    />
   );
 }
 
