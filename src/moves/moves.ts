@@ -144,7 +144,7 @@ export class Moves {
   }
 
   async #dryRun(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
-    const { root } = await this.#definitions(task.request.objectId, task);
+    const root = await this.#authorizedRoot(task.request.objectId, task);
     return this.#admitted(task, root, run, async (sides, definitions) => {
       const plan = await this.#plan(definitions, task, sides, run.signal);
       const size = await sizeOf(plan, definitions.root, sides.source.engine);
@@ -162,7 +162,7 @@ export class Moves {
   async #move(task: TaskRecord<'move_catalog'>, move: CatalogMove, run: Run): Promise<void> {
     const { catalog, trail } = this.#parts;
     const { taskId, principal, request } = task;
-    const { root } = await this.#definitions(move.catalogId, task);
+    const root = await this.#authorizedRoot(move.catalogId, task);
     await catalog.takeMove(taskId);
     const actor = actorOfTask(task);
     const details = { taskId, from: root.spec.warehouse, to: request.warehouse };
@@ -277,11 +277,14 @@ export class Moves {
   }
 
   /** Rights are checked again each time, because the task may have waited. Throws FORBIDDEN, OBJECT_NOT_FOUND. */
-  async #definitions(objectId: string, { principal, request }: TaskRecord<'move_catalog'>): Promise<SourceDefinitions> {
-    const { catalog, authorizer, directory, metadataCategories } = this.#parts;
+  async #authorizedRoot(
+    objectId: string,
+    { principal, request }: TaskRecord<'move_catalog'>,
+  ): Promise<SourceDefinitions['root']> {
+    const { catalog, authorizer, directory } = this.#parts;
     directory.requireActive(principal);
-    const definitions = await readDefinitions(catalog, objectId, metadataCategories);
-    const { root } = definitions;
+    const [root] = (await catalog.findChain(objectId)) as [SourceDefinitions['root']?];
+    if (!root) throw objectNotFound('catalogs', objectId, 'the catalog no longer exists');
     if (!authorizer.isAllowedOn(principal, 'alter', 'catalogs', [root]))
       throw new Failure('FORBIDDEN', 'the submitter may no longer change the catalog');
     for (const warehouse of [root.spec.warehouse, request.warehouse]) {
@@ -289,7 +292,7 @@ export class Moves {
       if (!(await catalog.find([{ category: 'warehouses', name: warehouse }])))
         throw objectNotFound('warehouses', warehouse, 'the warehouse no longer exists');
     }
-    return definitions;
+    return root;
   }
 
   /** `work` gets the definitions of when both warehouses have admitted the task. */
@@ -299,7 +302,7 @@ export class Moves {
     { signal }: Run,
     work: (sides: MoveSides, definitions: SourceDefinitions) => Promise<T>,
   ): Promise<T> {
-    const { warehouses } = this.#parts;
+    const { catalog, warehouses, metadataCategories } = this.#parts;
     const { principal, request } = task;
     const admission = { principal, signal, isTask: true } as const;
     const [from, to] = [root.spec.warehouse, request.warehouse];
@@ -307,9 +310,10 @@ export class Moves {
     const [first = from, second = to] = [from, to].toSorted();
     return warehouses.admit(first, admission, (one) =>
       warehouses.admit(second, admission, async (other) => {
-        const definitions = await this.#definitions(root.id, task);
-        if (definitions.root.id !== root.id)
+        const { id } = await this.#authorizedRoot(root.id, task);
+        if (id !== root.id)
           throw new RetryableError('the catalog was moved to another warehouse while the task waited');
+        const definitions = await readDefinitions(catalog, id, metadataCategories);
         const source = { engine: first === from ? one : other, adapter: await warehouses.engineOf(from) };
         const target = { engine: first === from ? other : one, adapter: await warehouses.engineOf(to) };
         return work({ source, target }, definitions);
