@@ -41,6 +41,8 @@ const abortMsMax = 5000;
 /** Nothing is computed after the tests, so that even a slow machine ends soon. */
 const endingFactorMax = 4;
 const remeasureEveryMs = 60_000;
+/** Of what a process wrote before it ended badly. */
+const linesMax = 30;
 const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
 /** One more than there are cores, because tests wait for other processes, for timers and for the disk. */
 const processesAtOnce = Math.min(5, availableParallelism() + 1);
@@ -71,6 +73,8 @@ interface GroupRun {
   readonly testsRunning: Map<string, number>;
   /** In the order in which they began; the last one is running, or was the last to run. */
   readonly begun: string[];
+  /** What its process wrote to the standard error, and what node:test reported outside of tests: the last of it. */
+  readonly lastLines: string[];
   hasFailed: boolean;
   lastSignMs: number;
 }
@@ -127,6 +131,22 @@ function isCounted({ type, data }: Event): boolean {
   return name !== undefined || (type === 'test:diagnostic' && String(data.message).startsWith('duration_ms '));
 }
 
+function noteLine({ lastLines }: GroupRun, { data }: Event): void {
+  lastLines.push(String(data.message).trimEnd());
+  if (lastLines.length > linesMax) lastLines.shift();
+}
+
+/** node:test shows neither the exit code nor the signal of a process that ended although all of its tests passed. */
+function noteEndOfProcess({ files, begun, lastLines, abort }: GroupRun, { data }: Event): void {
+  if (abort.signal.aborted) return;
+  const { exitCode, signal } = (data.details as { error: { exitCode?: unknown; signal?: unknown } }).error;
+  const end = typeof signal === 'string' ? `by ${signal}` : `with exit code ${exitCode}`;
+  const last = lastLines.length === 0 ? 'it wrote nothing' : `its last lines:\n  ${lastLines.join('\n  ')}`;
+  problems.push(
+    `the process of ${files.map(short).join(', ')} ended ${end}; the last file was ${begun.slice(-1).map(short)}; ${last}`,
+  );
+}
+
 function note(groupRun: GroupRun, event: Event): void {
   const { type, data } = event;
   const isGroup = data.name === groupModule;
@@ -143,9 +163,11 @@ function note(groupRun: GroupRun, event: Event): void {
       else groupRun.testsRunning.delete(name);
     }
   }
+  if (type === 'test:stderr' || (type === 'test:diagnostic' && data.nesting === 0)) noteLine(groupRun, event);
   if (type === 'test:fail') {
     failures++;
     groupRun.hasFailed = true;
+    if (isGroup) noteEndOfProcess(groupRun, event);
   }
   if (type === 'test:pass' && data.skip !== undefined && data.skip !== false) {
     const reason = typeof data.skip === 'string' && data.skip !== '' ? data.skip : 'no reason is given';
@@ -168,6 +190,7 @@ async function runGroup(files: TestGroup): Promise<Event[]> {
     startedMs,
     testsRunning: new Map(),
     begun: [],
+    lastLines: [],
     hasFailed: false,
     lastSignMs: startedMs,
   };

@@ -131,6 +131,23 @@ test('a file that cannot be loaded fails, and the others of its group run', asyn
   assert.match(output, /^# pass 1$/m);
 });
 
+test('a process that ends badly after its tests is reported with its exit code or signal, and what it wrote', async () => {
+  const endings: [string, RegExp][] = [
+    ["process.kill(process.pid, 'SIGKILL')", /ended by SIGKILL; the last file was \S*b\.test\.ts; it wrote nothing/],
+    [
+      "console.error('a last word'); process.exitCode = 3",
+      /ended with exit code 3; .*; its last lines:\n {2}a last word/,
+    ],
+  ];
+  for (const [statement, reported] of endings) {
+    const ending = `test('passes', () => {});\nprocess.once('exit', () => { ${statement}; });`;
+    const { code, output } = await run({ 'a.test.ts': "test('runs', () => {});", 'b.test.ts': ending }, {});
+    assert.equal(code, 1, output);
+    assert.match(output, /^failed: the process of \S*a\.test\.ts, \S*b\.test\.ts ended/m);
+    assert.match(output, reported);
+  }
+});
+
 test('the processor time of a file includes its child processes', async () => {
   const parent = `import { execFileSync } from 'node:child_process';
 test('a child computes', () => execFileSync(process.execPath, ['-e', ${JSON.stringify(`const end = process.cpuUsage().user + 500_000; while (process.cpuUsage().user < end);`)}]));`;
