@@ -87,7 +87,7 @@ async function startParts(settings: Settings, hooks: ServerHooks, enginesOf: Eng
     // Cancelled statements still have a response to send.
     await http.close(share(0.75));
     await servers?.stop();
-    parts.reporter?.stop();
+    await parts.reporter?.stop();
     forwarder?.close();
     await bodyThreads.stop();
     clearTimeout(cancelLate);

@@ -68,6 +68,7 @@ export class WriteReporter implements WriteFence, ChangeFollower {
   /** Since all moves were last read. */
   #hasFailed = false;
   #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
 
   constructor(parts: WriteReporterParts) {
     this.#parts = parts;
@@ -118,9 +119,11 @@ export class WriteReporter implements WriteFence, ChangeFollower {
     this.#look();
   }
 
-  stop(): void {
+  /** Waits for what has begun. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
     clearTimeout(this.#timer);
-    this.#timer = undefined;
+    await this.#turn;
   }
 
   /** Reads all moves once for each epoch: what others did while they could take this server for dead is unknown here. */
@@ -139,6 +142,7 @@ export class WriteReporter implements WriteFence, ChangeFollower {
   }
 
   #look(taskIds?: readonly string[]): void {
+    if (this.#isStopped) return;
     this.#inTurn(() => this.#follow(taskIds)).catch((error: unknown) => {
       this.#parts.observe({ kind: 'backgroundError', what: 'moves of catalogs by other servers', error });
       // The notice of a move that is not known here yet may have been the only one.
@@ -232,7 +236,7 @@ export class WriteReporter implements WriteFence, ChangeFollower {
     this.#timer = undefined;
     const open = [...this.#known].flatMap(([taskId, { isSwitched }]) => (isSwitched ? [] : taskId));
     const taskIds = [...new Set([...open, ...this.#held.keys()])];
-    if (taskIds.length === 0 && !this.#hasFailed) return;
+    if (this.#isStopped || (taskIds.length === 0 && !this.#hasFailed)) return;
     const wanted = this.#hasFailed ? undefined : taskIds;
     this.#timer = setTimeout(() => {
       this.#hasFailed = false;

@@ -78,10 +78,11 @@ export class TaskRunner {
   /** Engine processes that each task has crashed, for tasks that will be retried here. */
   readonly #enginesEnded = new Map<string, number>();
   #state: 'new' | 'started' | 'stopping' = 'new';
-  #dispatching = false;
+  #dispatching: Promise<void> | undefined;
   #dispatchAgain = false;
   #timer: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
+  #beating: Promise<void> | undefined;
   #lapseCheck: NodeJS.Timeout | undefined;
   #checkedAt: ClockTimes;
   #stalledAt = Number.NEGATIVE_INFINITY;
@@ -105,7 +106,9 @@ export class TaskRunner {
   }
 
   notify(): void {
-    if (this.#state === 'started') void this.#dispatch();
+    if (this.#state !== 'started') return;
+    this.#dispatchAgain = true;
+    this.#dispatching ??= this.#dispatch();
   }
 
   /** The lease columns of a task that this runner runs. */
@@ -117,6 +120,7 @@ export class TaskRunner {
   adopt(row: TaskRow, running: (task: AdoptedContext) => Promise<unknown>): void {
     const task = this.#register(row, true);
     task.isHeld = true;
+    if (this.stopping) task.controller.abort(new HandedBack());
     task.done = this.#work(task, () => running(this.#contextOf(task)));
   }
 
@@ -217,13 +221,15 @@ export class TaskRunner {
   }
 
   #scheduleHeartbeat(): void {
-    this.#heartbeat = setTimeout(() => void this.#beat(), this.#options.heartbeatEveryMs).unref();
+    this.#heartbeat = setTimeout(() => {
+      this.#beating = this.#beat();
+    }, this.#options.heartbeatEveryMs).unref();
   }
 
   async #beat(): Promise<void> {
     try {
       await this.#renewLeases();
-      this.#startTakeOver();
+      if (this.#state === 'started') this.#startTakeOver();
     } catch (error) {
       this.#observe({ kind: 'backgroundError', what: 'renew the leases of tasks', error });
     }
@@ -249,9 +255,7 @@ export class TaskRunner {
     clearTimeout(this.#timer);
     clearTimeout(this.#heartbeat);
     clearInterval(this.#lapseCheck);
-    const running = [...this.#running.values()];
-    for (const task of running) task.controller.abort(new HandedBack());
-    await withTimeout(Promise.all(running.map((task) => task.done)), Math.max(0, deadlineMs - stopReserveMs));
+    await withTimeout(this.#handBack(), Math.max(0, deadlineMs - stopReserveMs));
     // Tasks that do not stop in time are handed back too: their work ends with this process.
     for (const task of this.#running.values()) {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
@@ -261,6 +265,19 @@ export class TaskRunner {
       const row = await readTask(this.#store.db, task.record.taskId);
       if (row) await this.#move(row, outcome, this.#leases.own);
     }
+  }
+
+  /** Until no task runs, and none is being started or taken over. */
+  async #handBack(): Promise<void> {
+    const abortAll = () => {
+      for (const { controller } of this.#running.values()) controller.abort(new HandedBack());
+    };
+    abortAll();
+    await Promise.all([this.#dispatching, this.#beating]);
+    await this.#takingOver;
+    // Also what was being started.
+    abortAll();
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
   /** A task whose work counts is run until it has succeeded. */
@@ -307,9 +324,6 @@ export class TaskRunner {
   }
 
   async #dispatch(): Promise<void> {
-    this.#dispatchAgain = true;
-    if (this.#dispatching) return;
-    this.#dispatching = true;
     try {
       while (this.#dispatchAgain && this.#state === 'started') {
         this.#dispatchAgain = false;
@@ -323,7 +337,7 @@ export class TaskRunner {
       this.#dispatchAgain = false;
       this.#pollAfter(this.#options.retryPauseMs);
     } finally {
-      this.#dispatching = false;
+      this.#dispatching = undefined;
     }
     if (this.#dispatchAgain) this.notify();
   }

@@ -67,7 +67,7 @@ export class Webhooks {
   readonly #stopped = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #started = false;
-  #dispatching = false;
+  #dispatching: Promise<void> | undefined;
   #dispatchAgain = false;
 
   constructor(options: WebhooksOptions) {
@@ -119,6 +119,7 @@ export class Webhooks {
     this.#started = false;
     clearTimeout(this.#timer);
     this.#stopped.abort();
+    await this.#dispatching;
     await Promise.all([...this.#sending.values()].map(({ done }) => done));
   }
 
@@ -126,11 +127,10 @@ export class Webhooks {
   dispatch(): void {
     if (!this.#started) return;
     this.#dispatchAgain = true;
-    if (!this.#dispatching) void this.#dispatchUntilDone();
+    this.#dispatching ??= this.#dispatchUntilDone();
   }
 
   async #dispatchUntilDone(): Promise<void> {
-    this.#dispatching = true;
     let waitMs = this.#pollEveryMs;
     try {
       while (this.#dispatchAgain && this.#started) {
@@ -141,7 +141,7 @@ export class Webhooks {
       this.#options.observe({ kind: 'backgroundError', what: 'send due webhooks', error });
       waitMs = this.#options.retryPauseMs ?? retryPauseMs;
     }
-    this.#dispatching = false;
+    this.#dispatching = undefined;
     clearTimeout(this.#timer);
     if (this.#started) this.#timer = setTimeout(() => this.dispatch(), waitMs).unref();
   }
@@ -150,6 +150,7 @@ export class Webhooks {
   async #sendDue(): Promise<number> {
     const now = this.#clock();
     for (const row of await this.#nextOfOwners(now)) {
+      if (!this.#started) break;
       const dueAt = row.notify_at as number;
       if (isAhead(dueAt, now)) return Math.min(this.#pollEveryMs, dueAt - now);
       const isPaused = this.#pausedUntil(row, now) !== undefined;

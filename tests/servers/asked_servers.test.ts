@@ -50,7 +50,7 @@ async function asked(t: TestContext, failures = 0) {
     },
   });
   t.after(async () => {
-    reporter.stop();
+    await reporter.stop();
     await store.close();
     rmSync(directory, { recursive: true, force: true });
   });

@@ -370,6 +370,39 @@ test('a stopping server hands back tasks that can run again, and fails the other
   assert.deepEqual(reasons, []);
 });
 
+test('at whichever statement a server stops, nothing is read or written afterwards, and its task is handed back', async () => {
+  let statements = 0;
+  for (let isReached = true; isReached; ) {
+    statements++;
+    await closeStores();
+    const ran = Promise.withResolvers<void>();
+    const stopped = Promise.withResolvers<void>();
+    let count = Number.NEGATIVE_INFINITY;
+    isReached = false;
+    const inject: FaultInjector = () => {
+      if (++count !== statements) return;
+      isReached = true;
+      tasks.stop(deadlineMs(5000)).then(stopped.resolve, stopped.reject);
+    };
+    const run: Run = (_, { signal }) => {
+      ran.resolve();
+      return untilAborted(signal);
+    };
+    const { tasks, observed } = await prepared(run, { inject });
+    await pause(2);
+    count = 0;
+    const { taskId } = await tasks.submit(request());
+    await Promise.race([ran.promise, stopped.promise]);
+    await (isReached ? stopped.promise : pause(10));
+    const before = count;
+    await pause(10);
+    assert.equal(count, before, `after a stop at statement ${statements}`);
+    assert.deepEqual(observed, []);
+    if (isReached) assert.equal((await tasks.get(taskId))?.state, 'pending');
+  }
+  assert.ok(statements > 8, `${statements} statements`);
+});
+
 test('the signal of a task that is handed back has the reason', async () => {
   let reason: unknown;
   const { tasks } = await prepared(async (_, { signal }) => {

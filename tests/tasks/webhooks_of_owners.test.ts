@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { openSecrets } from '../../src/access/secrets/secrets.ts';
 import { hostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { hasPendingNotification } from '../../src/store/index_conditions.ts';
@@ -32,7 +33,12 @@ async function newReceiver(): Promise<Receiver> {
 /** A server whose webhooks are not yet sent. `end`: tasks of an owner end, with a webhook. */
 async function prepared(options: Partial<TasksOptions> = {}) {
   const statements: string[] = [];
-  const { store } = await stores.open({ inject: ({ sql }) => void statements.push(sql) });
+  const watch: { onStatement?: (() => void) | undefined } = {};
+  const inject = ({ sql }: { readonly sql: string }) => {
+    statements.push(sql);
+    watch.onStatement?.();
+  };
+  const { store } = await stores.open({ inject });
   cleanUps.push(() => store.close());
   const secrets = await openSecrets({ store, dataDirectory: mkdtempSync(join(root, 'data-')), observe });
   const rules = hostAllowlist('webhookHosts', '127.0.0.1');
@@ -58,7 +64,7 @@ async function prepared(options: Partial<TasksOptions> = {}) {
       .where('task_id', '=', taskId ?? '');
     return (await row.executeTakeFirstOrThrow()).notify_at;
   };
-  return { store, tasks, webhooks, end, dueAt, statements };
+  return { store, tasks, webhooks, end, dueAt, statements, watch };
 }
 
 test('an owner whose webhooks are not answered has eight at a time, and others are notified at once', async () => {
@@ -74,6 +80,32 @@ test('an owner whose webhooks are not answered has eight at a time, and others a
   assert.equal(slow.notices.length, 8);
   answer();
   await eventually('all are notified', () => slow.notices.length === 30);
+});
+
+test('at whichever statement the sending stops, nothing is read, written or sent afterwards', async () => {
+  const receiver = await newReceiver();
+  let statement = 0;
+  for (let isReached = true; isReached; ) {
+    statement++;
+    isReached = false;
+    const stopped = Promise.withResolvers<void>();
+    const { webhooks, end, statements, watch } = await prepared();
+    const ids = await end('ann', receiver, 2);
+    statements.length = 0;
+    watch.onStatement = () => {
+      if (statements.length !== statement) return;
+      isReached = true;
+      webhooks.stop().then(stopped.resolve, stopped.reject);
+    };
+    webhooks.start();
+    const notices = () => ids.map((id) => receiver.noticesOf(id).length);
+    await eventually('it stops, or all are notified', () => isReached || notices().every((count) => count === 1));
+    await (isReached ? stopped.promise : pause(10));
+    const before = [statements.length, ...notices()];
+    await pause(10);
+    assert.deepEqual([statements.length, ...notices()], before, `after a stop at statement ${statement}`);
+  }
+  assert.ok(statement > 5, `${statement} statements`);
 });
 
 test('a host that does not respond to one owner is not paused for another', async () => {
