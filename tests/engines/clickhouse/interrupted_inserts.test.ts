@@ -156,6 +156,14 @@ describe('an insert of many rows that is interrupted', { skip: missingRing }, ()
     assert.deepEqual(await counted(), [[0, 0]]);
   });
 
+  test('rows of which an answer was lost are not said to be refused when their repetition is', async () => {
+    const local = await localName();
+    const rows = rowReader(definition.columns).read(Array.from({ length: 10 }, (_, n) => [n, 'new']));
+    proxy.loseAnswerOnce(/INSERT INTO `c /, () => ask(`ALTER TABLE ${local} ADD CONSTRAINT none CHECK a < 0`));
+    await assert.rejects(world.engine.insertRows(table, rows, { signal, definition }), { outcome: 'unknown' });
+    assert.deepEqual(await counted(), [[10, 10]]);
+  });
+
   for (const [what, change, expected] of [
     ['a deletion of some of its rows', () => world.run(`DELETE FROM "${table.table}" WHERE a >= 100`), 100],
     ['a deletion of all of its rows', () => world.run(`DELETE FROM "${table.table}" WHERE a >= 0`), 0],

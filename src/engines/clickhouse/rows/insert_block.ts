@@ -97,6 +97,7 @@ async function insertUnreplicated(
   const sql = `INSERT INTO ${qualifiedName(block.names)} (${names}) ${block.reading ?? ''} FORMAT ${block.format}`;
   const settings = blockSettings(block.token);
   const timeoutMs = context.spec.statementTimeoutSeconds * 1000;
+  let lost: unknown;
   for (let attempt = 1; ; attempt++) {
     try {
       // The token of rows that were deleted since then is forgotten.
@@ -105,7 +106,10 @@ async function insertUnreplicated(
       return;
     } catch (error) {
       const failure = attempt === 1 ? serverFailure(error) : withOutcome(serverFailure(error), 'unknown');
-      if (!isWorthRepeating(failure) || attempt === attemptsMax) throw failure;
+      // That a repetition is refused, after an ALTER for example, says nothing about the attempt that was lost.
+      if (!isWorthRepeating(failure)) throw isRefusedByShard(error, context, block) ? failure : (lost ?? failure);
+      if (attempt === attemptsMax) throw failure;
+      lost = failure;
       await pause(pauseMs * attempt);
     }
   }

@@ -9,6 +9,8 @@ export interface CuttingProxy {
   cutAt(pattern: RegExp): void;
   /** The next statement that matches arrives once this has resolved. */
   holdOnce(pattern: RegExp, until: () => Promise<unknown>): void;
+  /** The answer of the next statement that matches is lost, once this has resolved. */
+  loseAnswerOnce(pattern: RegExp, meanwhile: () => Promise<unknown>): void;
   /** Whether such a statement came. */
   readonly isCut: boolean;
   /** The next query that matches finds no rows. Its text is the body of its request. */
@@ -22,6 +24,13 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
   let cutAt: RegExp | undefined;
   let empty: RegExp | undefined;
   const held = new Map<RegExp, () => Promise<unknown>>();
+  const lost = new Map<RegExp, () => Promise<unknown>>();
+  const takeOf = (waits: typeof held, statement: string): (() => Promise<unknown>) | undefined => {
+    const pattern = waits.keys().find((each) => each.test(statement));
+    const until = pattern && waits.get(pattern);
+    if (pattern) waits.delete(pattern);
+    return until;
+  };
   const forward = async (request: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -34,17 +43,14 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
       empty = undefined;
       body = Buffer.from(body.toString().replace('WHERE', 'WHERE 0 AND'));
     }
-    const pattern = held.keys().find((each) => each.test(statement));
-    if (pattern) {
-      const until = held.get(pattern);
-      held.delete(pattern);
-      await until?.();
-    }
+    await takeOf(held, statement)?.();
     const headers = Object.entries(request.headers).filter(([name]) => !hopHeaders.has(name)) as [string, string][];
     const answer = await fetch(`${target}${request.url}`, { method: request.method ?? 'POST', headers, body });
     const kept = [...answer.headers].filter(([name]) => !hopHeaders.has(name));
     const answered = Buffer.from(await answer.arrayBuffer());
-    if (isCut) return response.destroy();
+    const meanwhile = takeOf(lost, statement);
+    await meanwhile?.();
+    if (isCut || meanwhile) return response.destroy();
     return response.writeHead(answer.status, Object.fromEntries(kept)).end(answered);
   };
   const server = createServer(
@@ -59,6 +65,9 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     holdOnce(pattern, until) {
       held.set(pattern, until);
     },
+    loseAnswerOnce(pattern, meanwhile) {
+      lost.set(pattern, meanwhile);
+    },
     get isCut() {
       return isCut;
     },
@@ -68,6 +77,7 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     mend() {
       cutAt = undefined;
       held.clear();
+      lost.clear();
       isCut = false;
     },
     close() {
