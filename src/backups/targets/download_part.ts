@@ -6,7 +6,7 @@ import { basename } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Failure } from '../../standard/failure.ts';
-import { storageFull } from '../../store/disk_space.ts';
+import { isFullDisk, storageFull } from '../../store/disk_space.ts';
 import { unusableBackup } from '../manifest.ts';
 import type { BackupTarget } from './backup_target.ts';
 
@@ -57,7 +57,7 @@ export async function downloadPart(
     await rm(to, { force: true });
     if (signal.aborted && !cancelled.aborted)
       throw new Failure('REMOTE_UNAVAILABLE', `a file was not received within ${ms} ms`, {}, { cause: error });
-    if ((error as NodeJS.ErrnoException).code === 'ENOSPC') throw storageFull(error);
+    if (isFullDisk(error)) throw storageFull(error);
     throw error;
   }
 }
