@@ -85,6 +85,26 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('shows a list of a result as a table, with whole texts', async () => {
+    (await server.post('/api/v2/warehouses', { name: 'second', engine: 'duckdb' })).is(201);
+    (await server.post('/api/v2/catalogs', { name: 'sales' })).is(201);
+    const query = { sql: 'SELECT 1', catalog: 'sales', warehouse: 'default' };
+    (await server.post('/api/v2/schedules', { name: 'daily', cron: '30 2 * * *', query })).is(201);
+    const started = await server.post('/api/v2/catalogs/sales/move', { warehouse: 'second', dryRun: true });
+    const taskId = started.is(202).at<string>('taskId');
+    const task = (await end(taskId)).is(200, '0', { state: 'succeeded' });
+    const consolePage = await ConsolePage.open(browser, server, { path: `tasks/${taskId}` });
+    const problems = consolePage.page.getByRole('region', { name: 'Problems' });
+    await problems.getByRole('columnheader', { name: 'Reason' }).waitFor();
+    await problems.getByRole('cell', { name: task.at('result', 'problems', 0, 'reason'), exact: true }).waitFor();
+    await consolePage.checkAccessibility();
+    await problems.scrollIntoViewIfNeeded();
+    await consolePage.photograph('task_problems_light');
+    await consolePage.close();
+    for (const path of ['schedules/daily', 'catalogs/sales', 'warehouses/second'])
+      (await server.delete(`/api/v2/${path}`)).is(200);
+  });
+
   it('creates a schedule with its next times, pauses, changes and deletes it', async () => {
     const consolePage = await ConsolePage.open(browser, server, { path: 'tasks/schedules' });
     const { page } = consolePage;
@@ -92,6 +112,8 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     const dialog = page.getByRole('dialog', { name: 'New schedule' });
     await dialog.getByLabel('Name').fill('nightly');
     await dialog.getByLabel('Statement').fill('SELECT count(*) FROM orders');
+    for (const name of ['default', 'shop'])
+      await dialog.locator(`datalist option[value="${name}"]`).first().waitFor({ state: 'attached' });
     await dialog.getByLabel('Database').fill('shop');
     await dialog.getByLabel('Time zone').fill('Europe/Nowhere');
     await dialog.getByText('The time zone must be').waitFor();

@@ -1,12 +1,12 @@
 // Forms that grant a privilege to a user or a role, and revoke one.
 import { useQuery } from '@tanstack/react-query';
-import { useId, useState } from 'react';
+import { useState } from 'react';
 import type { Client } from '../../../src/client/index.ts';
 import { type Privilege, privilegeDocs, privileges } from '../../../src/model/privileges.ts';
 import { queryClient } from '../app/queries.ts';
 import { client } from '../app/session.ts';
 import { CallDialog } from '../forms/call_dialog.tsx';
-import { Field, TextInput } from '../ui/field.tsx';
+import { Field, SuggestedInput, TextInput } from '../ui/field.tsx';
 import { Select } from '../ui/overlays/select.tsx';
 
 export type GranteeCategory = 'users' | 'roles';
@@ -90,7 +90,6 @@ const suggestionsMax = 20;
 
 /** A name with suggestions, which the server finds as one types. */
 export function GranteeField({ category, name, onChange }: GranteeFieldProps) {
-  const list = useId();
   const { data = [] } = useQuery({
     queryKey: [category, 'suggestions', name],
     queryFn: async ({ signal }) => {
@@ -102,12 +101,7 @@ export function GranteeField({ category, name, onChange }: GranteeFieldProps) {
   });
   return (
     <Field label={category === 'users' ? 'User' : 'Role'}>
-      <TextInput value={name} onChange={onChange} list={list} />
-      <datalist id={list}>
-        {data.map((suggested) => (
-          <option key={suggested} value={suggested} />
-        ))}
-      </datalist>
+      <SuggestedInput value={name} onChange={onChange} suggestions={data} />
     </Field>
   );
 }

@@ -1,8 +1,8 @@
 // The fields that say which table a file is loaded into, and how.
-import { useDeferredValue, useId } from 'react';
+import { useDeferredValue } from 'react';
 import { containsPattern } from '../app/like_pattern.ts';
 import { usePages } from '../app/queries.ts';
-import { Field, TextInput } from '../ui/field.tsx';
+import { Field, SuggestedInput, TextInput } from '../ui/field.tsx';
 import { Select } from '../ui/overlays/select.tsx';
 import type { LoadForm } from './load_form.ts';
 import { databaseAt, type LoadMode, type Place } from './load_session.ts';
@@ -82,7 +82,6 @@ const suggestedMax = 50;
 
 /** The name of a table, with suggestions from the server while it is written. */
 function ExistingTable({ form: { place, existing }, onChange }: Pick<TargetFieldsProps, 'form' | 'onChange'>) {
-  const listId = useId();
   const searchText = useDeferredValue(existing);
   const { catalog, database } = place;
   const { items = [] } = usePages(['tables', 'suggested', catalog, database, searchText], (signal) =>
@@ -90,17 +89,12 @@ function ExistingTable({ form: { place, existing }, onChange }: Pick<TargetField
   );
   return (
     <Field label="Table">
-      <TextInput
+      <SuggestedInput
         value={existing}
-        list={listId}
+        suggestions={items.map(({ name }) => name)}
         placeholder="Name of the table"
         onChange={(next) => onChange({ existing: next, sources: {} })}
       />
-      <datalist id={listId}>
-        {items.map(({ name }) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
     </Field>
   );
 }

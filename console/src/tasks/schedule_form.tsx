@@ -1,10 +1,12 @@
 // The form of a new schedule, and of one that is changed; the next times are shown while the expression is written.
-import { useId, useMemo, useState } from 'react';
+import { useQuery } from '@tanstack/react-query';
+import { useMemo, useState } from 'react';
 import { scheduledActions } from '../../../src/api/tasks/scheduled_actions.ts';
+import { browsedDatabases } from '../app/browsed_databases.ts';
 import { client } from '../app/session.ts';
 import { useRecordAtOpening } from '../forms/record_at_opening.ts';
 import { RecordDialog } from '../forms/record_dialog.tsx';
-import { Field, TextArea, TextInput } from '../ui/field.tsx';
+import { Field, SuggestedInput, TextArea, TextInput } from '../ui/field.tsx';
 import { Select } from '../ui/overlays/select.tsx';
 import { RunTimes } from './run_times.tsx';
 import { nextTimes, presets } from './schedule_times.ts';
@@ -91,7 +93,25 @@ interface FieldsProps {
   readonly onChange: (change: Partial<ScheduleDraft>) => void;
 }
 
+/** Names that the user may see. Without any, the fields take what is written. */
+function useNames({ catalog }: ScheduleDraft) {
+  const { data: places = [] } = useQuery({
+    queryKey: ['databases', 'browsed'],
+    queryFn: ({ signal }) => browsedDatabases(signal),
+  });
+  const { data: warehouses = [] } = useQuery({
+    queryKey: ['warehouses', 'list'],
+    queryFn: ({ signal }) => client.warehouses.list({ pageSize: 200 }, { signal }).all(),
+  });
+  return {
+    catalogs: places.map((place) => place.catalog),
+    databases: places.find((place) => place.catalog === catalog)?.databases ?? [],
+    warehouses: warehouses.map(({ name }) => name),
+  };
+}
+
 function StatementFields({ draft, onChange }: FieldsProps) {
+  const { catalogs, databases, warehouses } = useNames(draft);
   return (
     <>
       <Field label="Statement" description="One statement: SELECT, INSERT, UPDATE, DELETE or MERGE.">
@@ -99,13 +119,26 @@ function StatementFields({ draft, onChange }: FieldsProps) {
       </Field>
       <div className={styles.triple}>
         <Field label="Catalog">
-          <TextInput value={draft.catalog} onChange={(catalog) => onChange({ catalog })} required />
+          <SuggestedInput
+            value={draft.catalog}
+            suggestions={catalogs}
+            onChange={(catalog) => onChange({ catalog })}
+            required
+          />
         </Field>
         <Field label="Database" description="For table names without a database.">
-          <TextInput value={draft.database} onChange={(database) => onChange({ database })} />
+          <SuggestedInput
+            value={draft.database}
+            suggestions={databases}
+            onChange={(database) => onChange({ database })}
+          />
         </Field>
         <Field label="Warehouse" description="By default that of the catalog.">
-          <TextInput value={draft.warehouse} onChange={(warehouse) => onChange({ warehouse })} />
+          <SuggestedInput
+            value={draft.warehouse}
+            suggestions={warehouses}
+            onChange={(warehouse) => onChange({ warehouse })}
+          />
         </Field>
       </div>
     </>
@@ -159,7 +192,6 @@ const presetChoices = [
 ];
 
 function TimeFields({ draft, onChange }: FieldsProps) {
-  const zonesId = useId();
   const zones = useMemo(() => ['UTC', ...Intl.supportedValuesOf('timeZone')], []);
   const isPreset = presets.some(({ cron }) => cron === draft.cron);
   return (
@@ -175,13 +207,13 @@ function TimeFields({ draft, onChange }: FieldsProps) {
         <TextInput isMonospace value={draft.cron} onChange={(cron) => onChange({ cron })} required />
       </Field>
       <Field label="Time zone">
-        <TextInput value={draft.timeZone} onChange={(timeZone) => onChange({ timeZone })} list={zonesId} required />
+        <SuggestedInput
+          value={draft.timeZone}
+          suggestions={zones}
+          onChange={(timeZone) => onChange({ timeZone })}
+          required
+        />
       </Field>
-      <datalist id={zonesId}>
-        {zones.map((zone) => (
-          <option key={zone} value={zone} />
-        ))}
-      </datalist>
     </div>
   );
 }

@@ -68,9 +68,8 @@ const exceptions: ReadonlySet<string> = new Set(['truncated', 'dryRun', 'repeate
 
 function factsOf(result: Fields): Fact[] {
   return Object.entries(result).flatMap(([field, value]) => {
-    const isScalar = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
     const isShown = value || !exceptions.has(field);
-    if (!isScalar || !isShown || field === 'advice' || /Link$/.test(field)) return [];
+    if (value === null || !isScalar(value) || !isShown || field === 'advice' || /Link$/.test(field)) return [];
     return [{ label: labelOf(field), value: valueText(field, value) }];
   });
 }
@@ -103,10 +102,60 @@ function Others({ result }: { readonly result: Fields }) {
   return others.map(([field, value]) => (
     <div key={field} className={styles.section}>
       <h3>{labelOf(field)}</h3>
-      <CodeBlock code={JSON.stringify(value, null, 2)} label={labelOf(field).toLowerCase()} />
+      {isRecords(value) ? (
+        <Records label={labelOf(field)} records={value} />
+      ) : (
+        <CodeBlock code={JSON.stringify(value, null, 2)} label={labelOf(field).toLowerCase()} />
+      )}
     </div>
   ));
 }
+
+const isScalar = (value: unknown): value is string | number | boolean | null =>
+  value === null || ['string', 'number', 'boolean'].includes(typeof value);
+
+/** A list of objects whose fields have simple values. */
+const isRecords = (value: unknown): value is readonly Fields[] =>
+  Array.isArray(value) &&
+  value.every((one: unknown) => typeof one === 'object' && one !== null && Object.values(one).every(isScalar));
+
+const recordsMax = 200;
+
+/** With their whole texts, such as why an object cannot be moved. A field that no record has a value for is left out. */
+function Records({ label, records }: { readonly label: string; readonly records: readonly Fields[] }) {
+  const shown = records.slice(0, recordsMax);
+  const fields = new Set(shown.flatMap((record) => Object.keys(record).filter((field) => record[field] !== null)));
+  return (
+    <>
+      <section className={styles.records} aria-label={label}>
+        <table>
+          <thead>
+            <tr>
+              {[...fields].map((field) => (
+                <th key={field} scope="col">
+                  {labelOf(field)}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((record) => (
+              <tr key={JSON.stringify(record)}>
+                {[...fields].map((field) => (
+                  <td key={field}>{cellText(field, record[field])}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      {records.length > recordsMax && <p>{`The first ${recordsMax} of ${formatCount(records.length)}.`}</p>}
+    </>
+  );
+}
+
+const cellText = (field: string, value: unknown): string =>
+  isScalar(value) && value !== null ? valueText(field, value) : '–';
 
 /** Larger pages are read on request, because reading one blocks the main thread of the page for a while. */
 const rowsBytesMax = 200_000;

@@ -1,6 +1,6 @@
 // A labelled input with its description and its error, and the inputs themselves.
 import { Field as Base } from '@base-ui/react/field';
-import type { ComponentProps, ReactNode } from 'react';
+import { type ComponentProps, type ReactNode, useId } from 'react';
 import { classNames } from './class_names.ts';
 import styles from './field.module.css';
 
@@ -8,7 +8,7 @@ interface FieldProps {
   readonly label: string;
   readonly description?: ReactNode;
   readonly error?: string | undefined;
-  /** A `TextInput`, `TextArea` or `Select`. */
+  /** A `TextInput`, `SuggestedInput`, `TextArea` or `Select`. */
   readonly children: ReactNode;
 }
 
@@ -43,6 +43,25 @@ export function TextInput({ value, onChange, isMonospace = false, ...rest }: Tex
       spellCheck={rest.spellCheck ?? false}
       className={classNames(styles.input, isMonospace && styles.monospace)}
     />
+  );
+}
+
+interface SuggestedInputProps extends Omit<TextInputProps, 'list'> {
+  readonly suggestions: readonly string[];
+}
+
+/** Any text may be written; the browser offers the suggestions that match it. */
+export function SuggestedInput({ suggestions, ...input }: SuggestedInputProps) {
+  const list = useId();
+  return (
+    <>
+      <TextInput {...input} list={list} />
+      <datalist id={list}>
+        {suggestions.map((suggestion) => (
+          <option key={suggestion} value={suggestion} />
+        ))}
+      </datalist>
+    </>
   );
 }
 
