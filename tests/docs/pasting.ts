@@ -18,6 +18,8 @@ export interface PasteResult {
   readonly output: string;
   /** The responses of each curl in it, including those whose output went into a variable, a pipe or a file. */
   readonly answers: readonly Answer[];
+  /** How many of its commands failed, except in conditions. */
+  readonly failures: number;
 }
 
 /** Records the response of each curl in addition to the terminal output, in the order in which they end. */
@@ -66,23 +68,23 @@ export function openShell(
     shell.kill();
     for (const directory of [home, answersDirectory]) rmSync(directory, { recursive: true, force: true });
   });
-  shell.stdin.write(keepingCurl);
+  shell.stdin.write(`${keepingCurl}trap ': $((failures += 1))' ERR\n`);
   const written = shell.stdout.setEncoding('utf8')[Symbol.asyncIterator]();
-  const end = '\n-- the end of a block --\n';
+  const end = /\n-- the end of a block: (\d+) --\n$/;
   let answerCount = 0;
   return {
     paste: async (block) => {
       const localized = block.replaceAll('http://127.0.0.1:8030', server.url);
-      shell.stdin.write(`${localized}\nprintf '${end.replaceAll('\n', '\\n')}'\n`);
+      shell.stdin.write(`failures=0\n${localized}\nprintf '\\n-- the end of a block: %d --\\n' "$failures"\n`);
       let output = '';
-      while (!output.endsWith(end)) {
+      while (!end.test(output)) {
         const { value, done } = await written.next();
         assert.ok(!done, `the shell ended in: ${block}${output}`);
         output += value;
       }
       const answers = answersIn(answersDirectory).slice(answerCount);
       answerCount += answers.length;
-      return { output: output.slice(0, -end.length), answers };
+      return { output: output.replace(end, ''), answers, failures: Number(end.exec(output)?.[1]) };
     },
   };
 }

@@ -59,7 +59,8 @@ describe('the blocks of the documents', () => {
   }
 
   async function paste(shell: Shell, { document, text, shown }: CodeBlock): Promise<string> {
-    const { output, answers } = await shell.paste(here(text, document));
+    const { output, answers, failures } = await shell.paste(here(text, document));
+    assert.equal(failures, 0, `${document}: a command failed: ${text}${output}`);
     if (shown !== undefined && /curl/.test(text)) requireOutput(output, shown, text);
     else {
       const expected = shownIn(text);
