@@ -118,6 +118,8 @@ export class Tasks {
   readonly #submissions: GroupedWrites<TaskRow>;
   readonly #move: MoveTask;
   readonly #waiters = new TaskWaiters();
+  /** What is done because a task has ended. */
+  readonly #endings = new Set<Promise<void>>();
 
   constructor(options: TasksOptions) {
     this.#store = options.store;
@@ -352,8 +354,10 @@ export class Tasks {
 
   /** Returns running tasks to the queue and wakes waiters. Takes at most `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
+    const endsAt = performance.now() + deadlineMs;
     await this.#runner.stop(deadlineMs);
     this.#waiters.stop();
+    await withTimeout(Promise.all(this.#endings), Math.max(0, endsAt - performance.now()));
   }
 
   /** Deletes ended tasks after their retention time, except those whose results other servers have that respond. Returns how many. */
@@ -435,9 +439,14 @@ export class Tasks {
   /** Removes the oldest tasks of a principal whose ended ones occupy too much. */
   #retain(row: TaskRow): void {
     for (const retained of this.#retained)
-      retained
-        .written(row.owner, bytesOfRow(row))
-        .catch((error) => this.#observe({ kind: 'backgroundError', what: 'delete the oldest tasks', error }));
+      this.#follow('delete the oldest tasks', retained.written(row.owner, bytesOfRow(row)));
+  }
+
+  #follow(what: string, work: Promise<void>): void {
+    const done = work
+      .catch((error) => this.#observe({ kind: 'backgroundError', what, error }))
+      .finally(() => this.#endings.delete(done));
+    this.#endings.add(done);
   }
 
   /** `isNeeded`: those that are needed after their end, because their webhook is to be sent or what they made is found by them; or the others. */
@@ -466,8 +475,7 @@ export class Tasks {
     this.#observe({ kind: 'taskEnded', taskId: row.task_id, type: row.type, state: row.state, ms });
     const kind = this.#kinds.get(row.type);
     const callbacks = [kind?.ended?.(taskRecord(row)), abandoned ? kind?.abandoned?.(taskRecord(row)) : undefined];
-    for (const callback of callbacks)
-      callback?.catch((error) => this.#observe({ kind: 'backgroundError', what: 'handle the end of a task', error }));
+    for (const callback of callbacks) if (callback) this.#follow('handle the end of a task', callback);
   }
 }
 

@@ -66,6 +66,7 @@ export class Tokens {
   readonly #clock: () => number;
   readonly #flushedUses = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> = Promise.resolve();
 
   constructor(options: TokensOptions) {
     this.#options = options;
@@ -169,7 +170,12 @@ export class Tokens {
   }
 
   /** Writes when tokens were last used. */
-  async flush(): Promise<void> {
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#flush());
+    return this.#flushing;
+  }
+
+  async #flush(): Promise<void> {
     const { store, directory, observe } = this.#options;
     try {
       for (const { tokenId, lastUsedAt } of directory.tokens.values()) {
