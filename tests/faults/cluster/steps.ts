@@ -74,8 +74,8 @@ const answerMs = 10_000;
 const certainMs = 120_000;
 /** How long the other server tries to take over a change before the fault ends: longer than a lease on work lasts. */
 const takenOverMs = 12_000;
-/** With which a task may end that a fault interrupts. */
-const codesOfFaults: readonly string[] = ['TASK_INTERRUPTED', 'WAREHOUSE_FAILED'];
+/** With which a task may end that a fault interrupts. The servers pause briefly between its attempts, and a node can be away for longer. */
+const codesOfFaults: readonly string[] = ['TASK_ATTEMPTS_EXHAUSTED', 'TASK_INTERRUPTED', 'WAREHOUSE_FAILED'];
 const repeatPauseMs = 50;
 const faultsAt = (point: keyof typeof stepsMax, count: number): readonly Fault[] => {
   const calls = point === 'store' || point === 'asked' ? { callPrefixes: changing[point] } : {};
