@@ -69,7 +69,7 @@ const exceptions: ReadonlySet<string> = new Set(['truncated', 'dryRun', 'repeate
 function factsOf(result: Fields): Fact[] {
   return Object.entries(result).flatMap(([field, value]) => {
     const isShown = value || !exceptions.has(field);
-    if (value === null || !isScalar(value) || !isShown || field === 'advice' || /Link$/.test(field)) return [];
+    if (!isScalar(value) || !isShown || field === 'advice' || /Link$/.test(field)) return [];
     return [{ label: labelOf(field), value: valueText(field, value) }];
   });
 }
@@ -111,13 +111,16 @@ function Others({ result }: { readonly result: Fields }) {
   ));
 }
 
-const isScalar = (value: unknown): value is string | number | boolean | null =>
-  value === null || ['string', 'number', 'boolean'].includes(typeof value);
+const isScalar = (value: unknown): value is string | number | boolean =>
+  ['string', 'number', 'boolean'].includes(typeof value);
 
 /** A list of objects whose fields have simple values. */
 const isRecords = (value: unknown): value is readonly Fields[] =>
   Array.isArray(value) &&
-  value.every((one: unknown) => typeof one === 'object' && one !== null && Object.values(one).every(isScalar));
+  value.every(
+    (one: unknown) =>
+      typeof one === 'object' && one !== null && Object.values(one).every((each) => each === null || isScalar(each)),
+  );
 
 const recordsMax = 200;
 
@@ -154,8 +157,7 @@ function Records({ label, records }: { readonly label: string; readonly records:
   );
 }
 
-const cellText = (field: string, value: unknown): string =>
-  isScalar(value) && value !== null ? valueText(field, value) : '–';
+const cellText = (field: string, value: unknown): string => (isScalar(value) ? valueText(field, value) : '–');
 
 /** Larger pages are read on request, because reading one blocks the main thread of the page for a while. */
 const rowsBytesMax = 200_000;
